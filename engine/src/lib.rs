@@ -1,0 +1,14 @@
+//! The engine of Mizzle: what runs. It has no user-facing sugar; users add the crate `mizzle`.
+
+mod event;
+pub mod operator;
+pub mod sink;
+pub mod source;
+pub mod state;
+pub mod sync;
+pub mod time;
+
+#[cfg(not(loom))]
+pub mod harness;
+
+pub use event::{Batch, Event};

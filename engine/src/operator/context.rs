@@ -1,0 +1,136 @@
+//! What an operator is told about the element it is handed, and what it may say back.
+
+use std::any::Any;
+
+use super::OpId;
+use crate::time::Timestamp;
+
+/// Handed to an operator with every element.
+#[derive(Default)]
+pub struct Cx {
+    /// Whether the event being processed was late at its source.
+    pub late: bool,
+    /// Whether the chain is ordered: its clock is the time of the event about to be processed, and
+    /// its operators only count late events.
+    pub ordered: bool,
+    /// Which of the chain's shards is running; 0 where there is only one.
+    pub shard: u16,
+    /// What is counted about this chain.
+    pub counters: Counters,
+    /// What this batch leaves behind for other chains, in the order in which it was flushed.
+    pub outbox: Vec<Box<dyn Parcel>>,
+    failure: Option<Failure>,
+    blame: Option<(OpId, Timestamp)>,
+}
+
+/// Counts of a chain since it was last asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Late events that an operator did not take into account.
+    pub late: u64,
+    /// Events that went nowhere: the stream they were meant for is not used, or a sink dropped them.
+    pub dropped: u64,
+    /// Events that failed: their result does not fit its type, or their panic was skipped.
+    pub failed: u64,
+    /// Events that left the chain, to other chains and to sinks.
+    pub out: u64,
+}
+
+/// Elements on their way to another chain.
+pub trait Parcel: Send {
+    /// Puts them into that chain's inbox. Never blocks and never refuses.
+    fn deliver(self: Box<Self>);
+}
+
+/// Why a query cannot go on.
+#[derive(Debug)]
+pub struct Failure {
+    /// The operator that failed.
+    pub operator: OpId,
+    /// The event time it was working at, where there was one.
+    pub time: Option<Timestamp>,
+    /// What happened.
+    pub message: String,
+}
+
+impl Cx {
+    /// Runs a user's function. Should it panic, its operator and the event's time are known; when it
+    /// does not, this costs nothing.
+    #[inline(always)]
+    pub fn call<R>(&mut self, operator: OpId, time: Timestamp, f: impl FnOnce() -> R) -> R {
+        let on_panic = OnPanic { blame: &mut self.blame, operator, time };
+        let result = f();
+        std::mem::forget(on_panic);
+        result
+    }
+
+    /// Whether the event at hand is late and this chain does not take late events into account; it
+    /// is counted then, and the operator is done with it.
+    #[inline(always)]
+    pub fn refuses_late(&mut self) -> bool {
+        let refused = self.late & self.ordered;
+        if refused {
+            self.counters.late += 1;
+        }
+        refused
+    }
+
+    /// Ends the query: an operator that cannot go on says why. The first reason counts.
+    pub fn fail(&mut self, operator: OpId, time: Option<Timestamp>, message: impl Into<String>) {
+        if self.failure.is_none() {
+            self.failure = Some(Failure { operator, time, message: message.into() });
+        }
+    }
+
+    /// Takes the reason out, if an operator gave one.
+    pub(crate) fn take_failure(&mut self) -> Option<Failure> {
+        self.failure.take()
+    }
+
+    /// The operator whose user function panicked, and the event time, since the last call.
+    pub(crate) fn take_blame(&mut self) -> Option<(OpId, Timestamp)> {
+        self.blame.take()
+    }
+}
+
+struct OnPanic<'a> {
+    blame: &'a mut Option<(OpId, Timestamp)>,
+    operator: OpId,
+    time: Timestamp,
+}
+
+impl Drop for OnPanic<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        *self.blame = Some((self.operator, self.time));
+    }
+}
+
+/// The text of a panic.
+pub(crate) fn panic_message(payload: Box<dyn Any + Send>) -> String {
+    match payload.downcast::<String>() {
+        Ok(text) => *text,
+        Err(payload) => match payload.downcast::<&'static str>() {
+            Ok(text) => (*text).to_owned(),
+            Err(_) => "a panic without a text".to_owned(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+
+    #[test]
+    fn a_panic_is_blamed_on_its_operator() {
+        let mut cx = Cx::default();
+        let time = Timestamp::from_secs(3);
+        let unwound = catch_unwind(AssertUnwindSafe(|| cx.call(OpId(7), time, || panic!("boom"))));
+        assert_eq!(panic_message(unwound.unwrap_err()), "boom");
+        assert_eq!(cx.take_blame(), Some((OpId(7), time)));
+        cx.call(OpId(7), time, || ());
+        assert_eq!(cx.take_blame(), None);
+    }
+}

@@ -1,0 +1,189 @@
+//! The one door to concurrency.
+//!
+//! No other module names std's atomics, locks, threads or parking (`Arc` excepted), nor crossbeam or
+//! parking_lot. Under `cfg(loom)` the same names are loom's, so that the hand-offs of
+//! [`runtime`](crate::runtime) can be model-checked as they stand. loom cannot see into
+//! crossbeam-deque: there a mutex around a `VecDeque` of the same shape takes its place, as it does
+//! under `cfg(mizzle_tsan)`, because ThreadSanitizer does not see into it either.
+
+#[cfg(not(loom))]
+mod real {
+    pub use parking_lot::{Condvar, Mutex, MutexGuard};
+    pub use std::sync::OnceLock;
+    pub use std::thread;
+
+    /// std's atomics.
+    pub mod atomic {
+        pub use std::sync::atomic::{
+            AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        };
+    }
+}
+
+#[cfg(loom)]
+mod real {
+    pub use loom::thread;
+    pub use std::sync::OnceLock;
+
+    /// loom's atomics.
+    pub mod atomic {
+        pub use loom::sync::atomic::{
+            AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+        };
+    }
+
+    /// loom's mutex in parking_lot's shape.
+    #[derive(Debug, Default)]
+    pub struct Mutex<T>(loom::sync::Mutex<T>);
+
+    /// The guard of [`Mutex`].
+    pub type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+    impl<T> Mutex<T> {
+        /// A mutex around `value`.
+        pub fn new(value: T) -> Self {
+            Self(loom::sync::Mutex::new(value))
+        }
+
+        /// Waits for the lock.
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            self.0.lock().expect("a model does not poison its locks")
+        }
+
+        /// Takes the lock if it is free.
+        pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+            self.0.try_lock().ok()
+        }
+    }
+
+    /// loom's condition variable in parking_lot's shape.
+    #[derive(Debug, Default)]
+    pub struct Condvar(loom::sync::Condvar);
+
+    impl Condvar {
+        /// A condition variable nobody waits on.
+        pub fn new() -> Self {
+            Self(loom::sync::Condvar::new())
+        }
+
+        /// Wakes one waiter.
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        /// Wakes all waiters.
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+}
+
+#[cfg(not(any(loom, mizzle_tsan)))]
+mod deque {
+    pub use crossbeam_deque::{Injector, Steal, Stealer, Worker};
+}
+
+#[cfg(any(loom, mizzle_tsan))]
+mod deque {
+    use std::collections::VecDeque;
+    use std::sync::Arc;
+
+    use super::Mutex;
+
+    /// What an attempt to steal brought.
+    #[derive(Debug)]
+    pub enum Steal<T> {
+        /// Nothing was there.
+        Empty,
+        /// This was.
+        Success(T),
+        /// Somebody else was at it: try again.
+        Retry,
+    }
+
+    type Shared<T> = Arc<Mutex<VecDeque<T>>>;
+
+    fn pop<T>(queue: &Shared<T>) -> Option<T> {
+        queue.lock().pop_front()
+    }
+
+    fn steal<T>(queue: &Shared<T>) -> Steal<T> {
+        pop(queue).map_or(Steal::Empty, Steal::Success)
+    }
+
+    /// The owner's end of a queue, first in first out.
+    #[derive(Debug)]
+    pub struct Worker<T>(Shared<T>);
+
+    impl<T> Worker<T> {
+        /// An empty queue.
+        pub fn new_fifo() -> Self {
+            Self(Arc::new(Mutex::new(VecDeque::new())))
+        }
+
+        /// A thief's end of it.
+        pub fn stealer(&self) -> Stealer<T> {
+            Stealer(self.0.clone())
+        }
+
+        /// Adds at the back.
+        pub fn push(&self, task: T) {
+            self.0.lock().push_back(task);
+        }
+
+        /// Takes from the front.
+        pub fn pop(&self) -> Option<T> {
+            pop(&self.0)
+        }
+
+        /// Whether it is empty.
+        pub fn is_empty(&self) -> bool {
+            self.0.lock().is_empty()
+        }
+    }
+
+    /// A thief's end of a queue.
+    #[derive(Debug)]
+    pub struct Stealer<T>(Shared<T>);
+
+    impl<T> Stealer<T> {
+        /// Takes from the front.
+        pub fn steal(&self) -> Steal<T> {
+            steal(&self.0)
+        }
+
+        /// Whether it is empty.
+        pub fn is_empty(&self) -> bool {
+            self.0.lock().is_empty()
+        }
+    }
+
+    /// A queue that any thread may push to.
+    #[derive(Debug)]
+    pub struct Injector<T>(Shared<T>);
+
+    impl<T> Injector<T> {
+        /// An empty queue.
+        pub fn new() -> Self {
+            Self(Arc::new(Mutex::new(VecDeque::new())))
+        }
+
+        /// Adds at the back.
+        pub fn push(&self, task: T) {
+            self.0.lock().push_back(task);
+        }
+
+        /// Takes from the front.
+        pub fn steal(&self) -> Steal<T> {
+            steal(&self.0)
+        }
+
+        /// Whether it is empty.
+        pub fn is_empty(&self) -> bool {
+            self.0.lock().is_empty()
+        }
+    }
+}
+
+pub use deque::{Injector, Steal, Stealer, Worker};
+pub use real::*;

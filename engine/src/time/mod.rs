@@ -1,0 +1,44 @@
+//! Event time: time stamps, the two comparisons everything rests on, watermarks and disorder.
+//!
+//! One sentence holds the rest together: **a watermark `w` promises that no later event is earlier
+//! than `w`**. An event with a time below the promise is late, one exactly at it is on time
+//! ([`is_late`]); what is due at `d` happens when the clock reaches `d`, before events at `d`
+//! ([`is_due`]). No other code compares a time with a watermark.
+
+mod clock;
+mod merge;
+mod reorder;
+mod timestamp;
+mod watermark;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use merge::{Merge, Released};
+pub use reorder::Reorder;
+pub use timestamp::Timestamp;
+pub use watermark::{Custom, InvalidWatermarks, Timing, Verdict, WatermarkGenerator, Watermarks};
+
+/// Whether an event at `time` breaks the promise of `watermark`.
+///
+/// ```
+/// use mizzle_engine::time::{Timestamp, is_late};
+/// let w = Timestamp::from_millis(10);
+/// assert!(is_late(Timestamp::from_millis(9), w));
+/// assert!(!is_late(Timestamp::from_millis(10), w));
+/// ```
+#[inline(always)]
+pub fn is_late(time: Timestamp, watermark: Timestamp) -> bool {
+    time < watermark
+}
+
+/// Whether something due at `due` must happen once the clock shows `clock`.
+///
+/// ```
+/// use mizzle_engine::time::{Timestamp, is_due};
+/// let window_end = Timestamp::from_millis(10);
+/// assert!(is_due(window_end, Timestamp::from_millis(10)));
+/// assert!(!is_due(window_end, Timestamp::from_millis(9)));
+/// ```
+#[inline(always)]
+pub fn is_due(due: Timestamp, clock: Timestamp) -> bool {
+    due <= clock
+}
