@@ -72,18 +72,87 @@ impl<T> Batch<T> {
         self.events.is_empty()
     }
 
-    /// Hands out each event with whether it is late, in order.
-    #[inline]
-    pub fn consume(self, mut f: impl FnMut(Event<T>, bool)) {
-        if self.late.is_empty() {
-            self.events.into_iter().for_each(|event| f(event, false));
+    /// How many of its events are late.
+    pub fn late_count(&self) -> usize {
+        self.late.len()
+    }
+
+    /// The events, to give them other times; which are late stays as it is.
+    pub fn events_mut(&mut self) -> &mut [Event<T>] {
+        &mut self.events
+    }
+
+    /// None of its events is late any more: their times have changed.
+    pub fn forgive(&mut self) {
+        self.late.clear();
+    }
+
+    /// Where on-time events can be added to the end.
+    pub fn on_time_end(&mut self) -> &mut Vec<Event<T>> {
+        &mut self.events
+    }
+
+    /// The events, if none of them is late.
+    pub fn on_time(self) -> Result<Vec<Event<T>>, Self> {
+        if self.late.is_empty() { Ok(self.events) } else { Err(self) }
+    }
+
+    /// Adds the events of `other` at the end. An empty batch becomes the other, without moving events.
+    pub fn append(&mut self, other: Self) {
+        if self.is_empty() {
+            *self = other;
         } else {
-            let mut late = self.late.into_iter().peekable();
-            for (position, event) in self.events.into_iter().enumerate() {
-                let is_late = late.next_if_eq(&(position as u32)).is_some();
-                f(event, is_late);
+            let before = self.len() as u32;
+            self.late.extend(other.late.into_iter().map(|position| before + position));
+            self.events.extend(other.events);
+        }
+    }
+
+    /// Marks as late those events from position `from` on that `is_late` says are; how many were not
+    /// so before.
+    #[inline]
+    pub fn mark_late(&mut self, from: usize, mut is_late: impl FnMut(Timestamp) -> bool) -> u64 {
+        let known = self.late.split_off(self.late.partition_point(|&p| (p as usize) < from));
+        let mut known = known.into_iter().peekable();
+        let mut marked = 0;
+        for (position, event) in self.events.iter().enumerate().skip(from) {
+            if is_late(event.time) {
+                let position = position as u32;
+                // Those that were late before and come first keep their places.
+                while let Some(earlier) = known.next_if(|&known| known < position) {
+                    self.late.push(earlier);
+                }
+                marked += u64::from(known.next_if_eq(&position).is_none());
+                self.late.push(position);
             }
         }
+        self.late.extend(known);
+        marked
+    }
+
+    /// Hands out each event with whether it is late, in order. The room stays for the next events.
+    #[inline]
+    pub fn drain(&mut self, mut f: impl FnMut(Event<T>, bool)) {
+        if self.late.is_empty() {
+            self.events.drain(..).for_each(|event| f(event, false));
+        } else {
+            // Through a pointer: what is rare is not compiled in a second time.
+            self.drain_with_late(&mut f);
+        }
+    }
+
+    fn drain_with_late(&mut self, f: &mut dyn FnMut(Event<T>, bool)) {
+        let mut late = self.late.drain(..).peekable();
+        for (position, event) in self.events.drain(..).enumerate() {
+            let is_late = late.next_if_eq(&(position as u32)).is_some();
+            f(event, is_late);
+        }
+    }
+
+    /// As [`drain`](Self::drain), for the last time.
+    #[inline]
+    pub fn consume(mut self, f: impl FnMut(Event<T>, bool)) {
+        self.drain(f);
     }
 }
 
@@ -112,5 +181,24 @@ mod tests {
         let mut seen = Vec::new();
         batch.consume(|event, late| seen.push((event.value, late)));
         assert_eq!(seen, [(0, false), (1, true), (2, false), (3, true)]);
+    }
+
+    #[test]
+    fn lateness_is_marked_once_and_survives_appending() {
+        let batch = |times: &[(i64, bool)]| {
+            let mut batch = Batch::default();
+            for &(time, late) in times {
+                batch.push(Event::new(Timestamp::from_micros(time), time), late);
+            }
+            batch
+        };
+        let mut all = batch(&[(5, false), (1, true)]);
+        all.append(batch(&[(2, true), (7, false), (3, false)]));
+        let below_4 = |time: Timestamp| time < Timestamp::from_micros(4);
+        assert_eq!(all.mark_late(2, below_4), 1);
+        let mut seen = Vec::new();
+        all.drain(|event, late| seen.push((event.value, late)));
+        assert_eq!(seen, [(5, false), (1, true), (2, true), (7, false), (3, true)]);
+        assert!(all.is_empty() && all.late_count() == 0);
     }
 }

@@ -15,6 +15,11 @@ pub trait Clock: Send + Sync + 'static {
 
     /// Time since an arbitrary origin; never goes back.
     fn monotonic(&self) -> Duration;
+
+    /// Whether somebody moves it by hand, so that waiting does not make it go on.
+    fn is_manual(&self) -> bool {
+        false
+    }
 }
 
 /// The clock of the machine.
@@ -71,5 +76,9 @@ impl Clock for ManualClock {
 
     fn monotonic(&self) -> Duration {
         Duration::from_micros(self.micros.load(Ordering::Relaxed).max(0) as u64)
+    }
+
+    fn is_manual(&self) -> bool {
+        true
     }
 }

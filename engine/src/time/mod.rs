@@ -5,17 +5,21 @@
 //! ([`is_late`]); what is due at `d` happens when the clock reaches `d`, before events at `d`
 //! ([`is_due`]). No other code compares a time with a watermark.
 
+mod buckets;
 mod clock;
+mod inputs;
 mod merge;
 mod reorder;
+mod sort;
 mod timestamp;
 mod watermark;
 
 pub use clock::{Clock, ManualClock, SystemClock};
-pub use merge::{Merge, Released};
+pub use inputs::{Inputs, Status};
+pub use merge::Merge;
 pub use reorder::Reorder;
 pub use timestamp::Timestamp;
-pub use watermark::{Custom, InvalidWatermarks, Timing, Verdict, WatermarkGenerator, Watermarks};
+pub use watermark::{InvalidWatermarks, Plain, Timing, Verdict, WatermarkGenerator, Watermarks};
 
 /// Whether an event at `time` breaks the promise of `watermark`.
 ///
