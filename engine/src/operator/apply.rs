@@ -123,19 +123,23 @@ where
             return;
         }
         let Event { time, value } = event;
-        let made = cx.call(self.op, time, || {
-            let state = keyed.entry((self.key)(&value), || self.initial.clone());
-            if self.reset_on_panic {
+        let made = if self.reset_on_panic {
+            cx.caught(|| {
+                let state = keyed.entry((self.key)(&value), || self.initial.clone());
                 // The key holds its initial state while `f` works on a copy, so that is what it has
                 // if `f` does not return.
                 let mut working = std::mem::replace(state, self.initial.clone());
                 let made = (self.f)(&mut working, value);
                 *state = working;
                 made
-            } else {
+            })
+            .flatten()
+        } else {
+            cx.call(self.op, time, || {
+                let state = keyed.entry((self.key)(&value), || self.initial.clone());
                 (self.f)(state, value)
-            }
-        });
+            })
+        };
         if let Some(value) = made {
             self.next.event(next, cx, Event::new(time, value));
         }

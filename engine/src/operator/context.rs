@@ -1,6 +1,7 @@
 //! What an operator is told about the element it is handed, and what it may say back.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::OpId;
 use crate::time::Timestamp;
@@ -15,12 +16,39 @@ pub struct Cx {
     pub ordered: bool,
     /// Which of the chain's shards is running; 0 where there is only one.
     pub shard: u16,
+    /// How the chain goes on: passed on to other chains by its outlets.
+    pub flow: Flow,
+    /// Nanoseconds on the engine's clock at which the oldest event of the batch entered the engine.
+    pub born: u64,
     /// What is counted about this chain.
     pub counters: Counters,
     /// What this batch leaves behind for other chains, in the order in which it was flushed.
     pub outbox: Vec<Box<dyn Parcel>>,
     failure: Option<Failure>,
     blame: Option<(OpId, Timestamp)>,
+    /// The event being processed, in words, where the user asked for that.
+    pub(super) shown: String,
+}
+
+/// How a stream goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Flow {
+    /// More may come at any time.
+    #[default]
+    Active,
+    /// Quiet: it does not hold the watermark back until it is active again.
+    Idle,
+    /// Nothing more comes, and what is open fires.
+    Ended,
+    /// Nothing more comes, and nothing fires.
+    Halted,
+}
+
+impl Flow {
+    /// Whether nothing more comes.
+    pub fn is_over(self) -> bool {
+        matches!(self, Flow::Ended | Flow::Halted)
+    }
 }
 
 /// Counts of a chain since it was last asked.
@@ -49,19 +77,53 @@ pub struct Failure {
     pub operator: OpId,
     /// The event time it was working at, where there was one.
     pub time: Option<Timestamp>,
+    /// The event being processed, in words, where the user asked for that.
+    pub event: Option<String>,
     /// What happened.
     pub message: String,
 }
 
 impl Cx {
+    /// For a chain that is ordered or not, run as shard `shard`.
+    pub fn new(ordered: bool, shard: u16) -> Self {
+        Self { ordered, shard, ..Self::default() }
+    }
+
     /// Runs a user's function. Should it panic, its operator and the event's time are known; when it
     /// does not, this costs nothing.
     #[inline(always)]
     pub fn call<R>(&mut self, operator: OpId, time: Timestamp, f: impl FnOnce() -> R) -> R {
-        let on_panic = OnPanic { blame: &mut self.blame, operator, time };
+        let on_panic = self.on_panic(operator, time);
         let result = f();
-        std::mem::forget(on_panic);
+        on_panic.disarm();
         result
+    }
+
+    /// As [`call`](Self::call); if the operator `SKIPS`, a panic gives `None` and is counted as a failed
+    /// event.
+    #[inline(always)]
+    pub fn attempt<const SKIPS: bool, R>(
+        &mut self,
+        operator: OpId,
+        time: Timestamp,
+        f: impl FnOnce() -> R,
+    ) -> Option<R> {
+        if SKIPS { self.caught(f) } else { Some(self.call(operator, time, f)) }
+    }
+
+    /// Runs a user's function whose panic is to harm nothing else: it gives `None` and is counted as a
+    /// failed event.
+    pub(super) fn caught<R>(&mut self, f: impl FnOnce() -> R) -> Option<R> {
+        let result = catch_unwind(AssertUnwindSafe(f)).ok();
+        self.counters.failed += u64::from(result.is_none());
+        result
+    }
+
+    /// As [`call`](Self::call) for what stands between this and [`OnPanic::disarm`]: where a closure
+    /// would become a call of its own.
+    #[inline(always)]
+    pub(super) fn on_panic(&mut self, operator: OpId, time: Timestamp) -> OnPanic<'_> {
+        OnPanic { blame: &mut self.blame, operator, time }
     }
 
     /// Whether the event at hand is late and this chain does not take late events into account; it
@@ -78,7 +140,8 @@ impl Cx {
     /// Ends the query: an operator that cannot go on says why. The first reason counts.
     pub fn fail(&mut self, operator: OpId, time: Option<Timestamp>, message: impl Into<String>) {
         if self.failure.is_none() {
-            self.failure = Some(Failure { operator, time, message: message.into() });
+            let message = message.into();
+            self.failure = Some(Failure { operator, time, event: None, message });
         }
     }
 
@@ -87,16 +150,29 @@ impl Cx {
         self.failure.take()
     }
 
+    /// Takes the event in words, if one was being processed that is to be shown.
+    pub(crate) fn take_shown(&mut self) -> Option<String> {
+        Some(std::mem::take(&mut self.shown)).filter(|shown| !shown.is_empty())
+    }
+
     /// The operator whose user function panicked, and the event time, since the last call.
     pub(crate) fn take_blame(&mut self) -> Option<(OpId, Timestamp)> {
         self.blame.take()
     }
 }
 
-struct OnPanic<'a> {
+/// Dropped by an unwinding panic, it notes who is to blame.
+pub(super) struct OnPanic<'a> {
     blame: &'a mut Option<(OpId, Timestamp)>,
     operator: OpId,
     time: Timestamp,
+}
+
+impl OnPanic<'_> {
+    #[inline(always)]
+    pub(super) fn disarm(self) {
+        std::mem::forget(self);
+    }
 }
 
 impl Drop for OnPanic<'_> {
@@ -119,8 +195,6 @@ pub(crate) fn panic_message(payload: Box<dyn Any + Send>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
     use super::*;
 
     #[test]

@@ -19,10 +19,11 @@ mod window;
 pub mod aggregate;
 
 pub use apply::{Apply, ApplyKeyed};
-pub use branch::{Branch, SplitLate};
-pub use context::{Counters, Cx, Failure, Parcel};
+pub use branch::{Branch, Predicate, SplitLate};
+pub(crate) use context::panic_message;
+pub use context::{Counters, Cx, Failure, Flow, Parcel};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
-pub use stateless::{Filter, FilterMap, FlatMap, Inspect, Map};
+pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};
 
 use crate::event::Event;

@@ -9,7 +9,8 @@ mod codec;
 mod keyed;
 
 pub use codec::{Codec, StateError};
-pub use keyed::{Keyed, hash};
+pub use keyed::{Change, FloatKey, Keyed, hash};
+pub(crate) use keyed::{empty, read_pairs, shrink};
 
 use crate::operator::OpId;
 

@@ -1,0 +1,307 @@
+//! The open slices of windows, and which window closes next.
+
+use std::hash::Hash;
+
+use hashbrown::HashTable;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Grid, saturated};
+use crate::operator::aggregate::Aggregate;
+use crate::state::{empty, hash, read_pairs, shrink};
+use crate::time::{Timestamp, is_due};
+
+/// How many emptied tables are kept for the next slices.
+const SPARES: usize = 4;
+
+/// What a window operator remembers.
+#[derive(Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "K: Serialize, Acc: Serialize",
+    deserialize = "K: Deserialize<'de> + Hash + Eq, Acc: Deserialize<'de>"
+))]
+pub struct WindowState<K, Acc> {
+    /// In order of time; each belongs to a window that is still open.
+    slices: Vec<Slice<K, Acc>>,
+    /// The slice of the last event.
+    #[serde(skip)]
+    recent: usize,
+    /// The end of the window that closes next; means nothing without slices.
+    due: i128,
+    /// The same as a time stamp, for every event to look at; the last instant without slices.
+    due_at: Timestamp,
+    /// Every window that ends at or before this is closed.
+    closed: i128,
+    #[serde(skip)]
+    spares: Vec<Table<K, Acc>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "K: Serialize, Acc: Serialize",
+    deserialize = "K: Deserialize<'de> + Hash + Eq, Acc: Deserialize<'de>"
+))]
+struct Slice<K, Acc> {
+    /// The first and the last instant in it: unlike an end, the last instant is always a time stamp.
+    first: Timestamp,
+    last: Timestamp,
+    table: Table<K, Acc>,
+}
+
+impl<K, Acc> Slice<K, Acc> {
+    #[inline(always)]
+    fn contains(&self, time: Timestamp) -> bool {
+        self.first <= time && time <= self.last
+    }
+}
+
+/// Why an event has no slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nowhere {
+    /// No window is there.
+    Gap,
+    /// Every window there has closed.
+    Closed,
+}
+
+impl<K, Acc> WindowState<K, Acc> {
+    pub(super) fn new() -> Self {
+        Self {
+            slices: Vec::new(),
+            recent: 0,
+            due: i128::MAX,
+            due_at: Timestamp::MAX,
+            closed: i128::from(i64::MIN),
+            spares: Vec::new(),
+        }
+    }
+
+    /// When the next window closes.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        if self.slices.is_empty() { None } else { Some(self.due_at) }
+    }
+
+    /// The clock of an ordered chain at an event at `time`, if a window is due then.
+    #[inline(always)]
+    pub(super) fn closes_at(&self, time: Timestamp) -> Option<Timestamp> {
+        // An end past the last instant saturates there, so an event at the last instant must not
+        // close the window that it belongs to.
+        Some(time.min(Timestamp::MAX.previous())).filter(|&clock| is_due(self.due_at, clock))
+    }
+
+    /// Whether an event at `time` belongs to the recent slice: that of the event before. In an
+    /// ordered chain nothing is due then: what was due at the slice's first instant fired when it was
+    /// opened, and windows end between slices.
+    #[inline(always)]
+    pub(super) fn is_recent(&self, time: Timestamp) -> bool {
+        self.slices.get(self.recent).is_some_and(|slice| slice.contains(time))
+    }
+
+    /// The recent slice's table.
+    #[inline(always)]
+    pub(super) fn recent(&mut self) -> &mut Table<K, Acc> {
+        &mut self.slices[self.recent].table
+    }
+
+    /// Makes the slice of an event at `time` the recent one.
+    pub(super) fn find_or_open(&mut self, grid: &Grid, time: Timestamp) -> Result<(), Nowhere> {
+        self.recent = self.position(grid, time)?;
+        Ok(())
+    }
+
+    fn position(&mut self, grid: &Grid, time: Timestamp) -> Result<usize, Nowhere> {
+        let position = self.slices.partition_point(|slice| slice.last < time);
+        if self.slices.get(position).is_some_and(|slice| slice.contains(time)) {
+            return Ok(position);
+        }
+        let (first, last) = grid.slice(time).ok_or(Nowhere::Gap)?;
+        let micros = i128::from(time.as_micros());
+        let end = grid.end_after(micros.max(self.closed));
+        if end - grid.size > micros {
+            return Err(Nowhere::Closed);
+        }
+        self.set_due(if self.slices.is_empty() { end } else { self.due.min(end) });
+        let table = self.spares.pop().unwrap_or_default();
+        self.slices.insert(position, Slice { first, last, table });
+        Ok(position)
+    }
+
+    fn set_due(&mut self, due: i128) {
+        self.due = due;
+        self.due_at = saturated(due);
+    }
+
+    /// Nothing more is due up to `clock`.
+    pub(super) fn close_until(&mut self, clock: Timestamp) {
+        self.closed = self.closed.max(clock.as_micros().into());
+    }
+
+    /// Gives an emptied table back.
+    pub(super) fn keep(&mut self, mut table: Table<K, Acc>) {
+        // An operator without events keeps no more than it needs for the next one.
+        let limit = if self.slices.is_empty() { 1 } else { SPARES };
+        self.spares.truncate(limit);
+        if self.spares.len() < limit {
+            table.clear();
+            self.spares.push(table);
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl<K, Acc> WindowState<K, Acc> {
+    /// For how many keys there is room.
+    pub(super) fn room(&self) -> usize {
+        let tables = self.slices.iter().map(|slice| &slice.table).chain(&self.spares);
+        tables.map(|table| table.entries.capacity().max(table.index.capacity())).sum()
+    }
+}
+
+impl<K: Hash + Eq + Clone, Acc> WindowState<K, Acc> {
+    /// Closes the window that is due: its start and end, and what is in it.
+    ///
+    /// # Panics
+    ///
+    /// If no window is open.
+    pub(super) fn close_next<T, A>(&mut self, grid: &Grid, aggregate: &A) -> Closed<K, Acc>
+    where
+        A: Aggregate<T, Acc = Acc>,
+    {
+        let end = self.due;
+        let within = self.slices.partition_point(|slice| micros(slice.first) < end);
+        // The next window that may have events starts here; nobody needs what is before.
+        let start_of_next = end - grid.size + grid.hop;
+        let over = self.slices.partition_point(|slice| micros(slice.last) < start_of_next);
+        let table = if within == 1 && over == 1 {
+            self.slices.remove(0).table
+        } else {
+            let mut merged = self.spares.pop().unwrap_or_default();
+            for slice in &self.slices[..within] {
+                merged.merge(&slice.table, aggregate);
+            }
+            for slice in self.slices.drain(..over).rev() {
+                let mut table = slice.table;
+                if self.spares.len() < SPARES {
+                    table.clear();
+                    self.spares.push(table);
+                }
+            }
+            merged
+        };
+        self.recent = self.slices.len().saturating_sub(1);
+        self.closed = self.closed.max(end);
+        if let Some(slice) = self.slices.first() {
+            self.set_due(grid.end_after(self.closed.max(micros(slice.first))));
+        } else {
+            self.set_due(i128::MAX);
+        }
+        Closed { start: saturated(end - grid.size), end: saturated(end), table }
+    }
+}
+
+fn micros(time: Timestamp) -> i128 {
+    time.as_micros().into()
+}
+
+/// A window that has closed.
+pub(super) struct Closed<K, Acc> {
+    pub(super) start: Timestamp,
+    pub(super) end: Timestamp,
+    pub(super) table: Table<K, Acc>,
+}
+
+/// Keys and their accumulators in order of arrival. Unlike [`Keyed`](crate::state::Keyed) it does
+/// not let go of single keys and keeps no marks, which makes it a little smaller and faster. The
+/// entries are dense, because what costs is how many lines of cache are touched: in the hash table
+/// itself, with the gaps between them, a thousand keys took a third longer.
+pub(super) struct Table<K, Acc> {
+    index: HashTable<u32>,
+    entries: Vec<(K, Acc)>,
+}
+
+impl<K, Acc> Default for Table<K, Acc> {
+    fn default() -> Self {
+        Self { index: HashTable::new(), entries: Vec::new() }
+    }
+}
+
+impl<K, Acc> Table<K, Acc> {
+    /// Takes everything out, in order of arrival.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (K, Acc)> {
+        empty(&mut self.index);
+        shrink(&mut self.entries);
+        self.entries.drain(..)
+    }
+
+    fn clear(&mut self) {
+        self.drain().for_each(drop);
+    }
+}
+
+impl<K: Hash + Eq, Acc> Table<K, Acc> {
+    /// The accumulator of `key`, which is what `create` makes if the key is new.
+    #[inline(always)]
+    pub(super) fn entry(&mut self, key: K, create: impl FnOnce() -> Acc) -> &mut Acc {
+        if const { size_of::<K>() == 0 } {
+            // The only key there is: windows over all events need no index.
+            if self.entries.is_empty() {
+                self.entries.push((key, create()));
+            }
+            return &mut self.entries[0].1;
+        }
+        let hash = hash(&key);
+        let entries = &self.entries;
+        let found = self.index.find(hash, |&position| entries[position as usize].0 == key);
+        let position = match found {
+            Some(&position) => position as usize,
+            None => self.arrive(hash, key, create()),
+        };
+        &mut self.entries[position].1
+    }
+
+    #[cold]
+    fn arrive(&mut self, hash_of_key: u64, key: K, acc: Acc) -> usize {
+        let position = u32::try_from(self.entries.len()).expect("fewer than 2^32 keys");
+        let entries = &self.entries;
+        let rehash = |&position: &u32| hash(&entries[position as usize].0);
+        self.index.insert_unique(hash_of_key, position, rehash);
+        self.entries.push((key, acc));
+        position as usize
+    }
+
+    fn merge<T, A>(&mut self, other: &Self, aggregate: &A)
+    where
+        K: Clone,
+        A: Aggregate<T, Acc = Acc>,
+    {
+        for (key, acc) in &other.entries {
+            aggregate.merge(self.entry(key.clone(), || aggregate.create()), acc);
+        }
+    }
+}
+
+impl<K: Hash + Eq, Acc> FromIterator<(K, Acc)> for Table<K, Acc> {
+    fn from_iter<I: IntoIterator<Item = (K, Acc)>>(pairs: I) -> Self {
+        let mut table = Self::default();
+        for (key, acc) in pairs {
+            table.entry(key, || acc);
+        }
+        table
+    }
+}
+
+/// Pairs in order of arrival.
+impl<K: Serialize, Acc: Serialize> Serialize for Table<K, Acc> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        self.entries.serialize(serializer)
+    }
+}
+
+impl<'de, K, Acc> Deserialize<'de> for Table<K, Acc>
+where
+    K: Deserialize<'de> + Hash + Eq,
+    Acc: Deserialize<'de>,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_pairs(deserializer)
+    }
+}
