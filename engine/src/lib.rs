@@ -2,6 +2,8 @@
 
 mod event;
 pub mod operator;
+pub mod plan;
+pub mod runtime;
 pub mod sink;
 pub mod source;
 pub mod state;

@@ -6,6 +6,29 @@
 //! crossbeam-deque: there a mutex around a `VecDeque` of the same shape takes its place, as it does
 //! under `cfg(mizzle_tsan)`, because ThreadSanitizer does not see into it either.
 
+pub use std::thread::available_parallelism;
+use std::time::{Duration, Instant};
+
+const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+/// The end of a wait with a time limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    /// `timeout` from now.
+    pub fn after(timeout: Duration) -> Self {
+        let now = Instant::now();
+        // A limit beyond what the clock can say, as `Duration::MAX`: a century is as good as never.
+        Self(now.checked_add(timeout).unwrap_or_else(|| now + CENTURY))
+    }
+
+    /// How long until then; zero if it is past.
+    pub fn left(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+}
+
 #[cfg(not(loom))]
 mod real {
     pub use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -22,6 +45,8 @@ mod real {
 
 #[cfg(loom)]
 mod real {
+    use std::time::{Duration, Instant};
+
     pub use loom::thread;
     pub use std::sync::OnceLock;
 
@@ -36,8 +61,22 @@ mod real {
     #[derive(Debug, Default)]
     pub struct Mutex<T>(loom::sync::Mutex<T>);
 
-    /// The guard of [`Mutex`].
-    pub type MutexGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+    /// The guard of [`Mutex`]. Empty only while [`Condvar::wait`] has taken it apart.
+    pub struct MutexGuard<'a, T>(Option<loom::sync::MutexGuard<'a, T>>);
+
+    impl<T> std::ops::Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("a guard in use is whole")
+        }
+    }
+
+    impl<T> std::ops::DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("a guard in use is whole")
+        }
+    }
 
     impl<T> Mutex<T> {
         /// A mutex around `value`.
@@ -47,12 +86,12 @@ mod real {
 
         /// Waits for the lock.
         pub fn lock(&self) -> MutexGuard<'_, T> {
-            self.0.lock().expect("a model does not poison its locks")
+            MutexGuard(Some(self.0.lock().expect("a model does not poison its locks")))
         }
 
         /// Takes the lock if it is free.
         pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
-            self.0.try_lock().ok()
+            self.0.try_lock().ok().map(|guard| MutexGuard(Some(guard)))
         }
     }
 
@@ -60,10 +99,38 @@ mod real {
     #[derive(Debug, Default)]
     pub struct Condvar(loom::sync::Condvar);
 
+    /// How a wait with a limit ended.
+    pub struct InTime;
+
+    impl InTime {
+        /// Whether the limit was reached: never.
+        pub fn timed_out(&self) -> bool {
+            false
+        }
+    }
+
     impl Condvar {
         /// A condition variable nobody waits on.
         pub fn new() -> Self {
             Self(loom::sync::Condvar::new())
+        }
+
+        /// Lets go of the lock, waits for a notification, and locks again.
+        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            let taken = guard.0.take().expect("a guard in use is whole");
+            guard.0 = Some(self.0.wait(taken).expect("a model does not poison its locks"));
+        }
+
+        /// As `wait`: in a model time stands still.
+        pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _: Duration) -> InTime {
+            self.wait(guard);
+            InTime
+        }
+
+        /// As `wait`: in a model time stands still.
+        pub fn wait_until<T>(&self, guard: &mut MutexGuard<'_, T>, _: Instant) -> InTime {
+            self.wait(guard);
+            InTime
         }
 
         /// Wakes one waiter.

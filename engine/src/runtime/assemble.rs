@@ -1,0 +1,320 @@
+//! From a plan and typed operators to chains.
+
+use std::sync::Arc;
+
+use crate::event::Event;
+use crate::operator::{Consumer, OpId};
+use crate::plan::{Head, Mode, Plan, Reorder};
+use crate::source::{BadRecord, Source};
+use crate::time::{Timestamp, Watermarks};
+
+use super::chain::{Chain, Frame};
+use super::engine::Shared;
+use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
+use super::outlet::{Fanout, Outlet, Router, Target};
+use super::port::{Packet, Port, Room};
+use super::push::Line;
+use super::query::{ChainEntry, QueryCore};
+
+/// Builds the chains of one query, downstream ones first.
+pub struct Assembler {
+    engine: Arc<Shared>,
+    query: Arc<QueryCore>,
+    /// Outlets made since the last chain: they belong to the next.
+    outlets: Vec<Arc<dyn Room>>,
+    has_sink: bool,
+    /// Chains are made when all inputs of all ports are known.
+    pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
+}
+
+impl Assembler {
+    pub(super) fn new(engine: Arc<Shared>, query: Arc<QueryCore>) -> Self {
+        Self { engine, query, outlets: Vec::new(), has_sink: false, pending: Vec::new() }
+    }
+
+    pub(super) fn finish(self) -> Vec<ChainEntry> {
+        self.pending.into_iter().map(|make| make()).collect()
+    }
+
+    /// The plan that is being carried out.
+    pub fn plan(&self) -> &Plan {
+        &self.query.plan
+    }
+
+    /// The chain being built ends in a sink.
+    pub fn sink(&mut self) {
+        self.has_sink = true;
+    }
+
+    /// The chain being built also goes to `room`, which may be full.
+    pub fn room(&mut self, room: Arc<dyn Room>) {
+        self.outlets.push(room);
+    }
+
+    /// An outlet of the piece `from` to input `input` of `port`.
+    pub fn outlet<T: Send + 'static>(
+        &mut self,
+        from: usize,
+        port: &Arc<Port<T>>,
+        input: u16,
+    ) -> Outlet<T> {
+        Outlet::new(self.target(from, port, input))
+    }
+
+    /// An outlet of the piece `from` to all of `ports`, each of which has this one input.
+    pub fn fanout<T: Clone + Send + 'static>(
+        &mut self,
+        from: usize,
+        ports: &[Arc<Port<T>>],
+    ) -> Fanout<T> {
+        Fanout::new(ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
+    }
+
+    /// `None`: nobody reads that port.
+    fn target<T: Send + 'static>(
+        &mut self,
+        from: usize,
+        port: &Arc<Port<T>>,
+        input: u16,
+    ) -> Option<Target<T>> {
+        if !port.is_used() {
+            return None;
+        }
+        self.outlets.push(port.clone());
+        Some(Target::new(port.clone(), input, self.plan().pieces()[from].shards))
+    }
+
+    /// Cuts the chain before `op`, which becomes the first operator of chains of its own (as many as
+    /// it has shards) that run `consumer`; what is upstream gets the outlet that `link` is handed.
+    pub fn cut<T, C>(&mut self, op: OpId, consumer: C) -> Outlet<T>
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        let piece = self.plan().piece_of(op).expect("an operator to cut before is in a piece");
+        let port = Port::new(1);
+        port.mark_used();
+        self.inbox(piece, port.clone(), consumer);
+        let from = self.plan().pieces()[piece].inputs[0];
+        self.outlet(from, &port, 0)
+    }
+
+    /// As `cut`, into the shards of `op`, with a router that sends each event to the shard of its
+    /// key's `hash`.
+    pub fn cut_shards<T, C, F>(&mut self, op: OpId, consumer: C, hash: F) -> Router<T, F>
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+        F: Fn(&T) -> u64 + Send + Sync + 'static,
+    {
+        let piece = self.plan().piece_of(op).expect("an operator to cut before is in a piece");
+        let (shards, from) =
+            (self.plan().pieces()[piece].shards, self.plan().pieces()[piece].inputs[0]);
+        let consumer = Arc::new(consumer);
+        let ports: Vec<_> = (0..shards).map(|_| Port::new(1)).collect();
+        let outlets = std::mem::take(&mut self.outlets);
+        let has_sink = std::mem::take(&mut self.has_sink);
+        for (shard, port) in ports.iter().enumerate() {
+            port.mark_used();
+            let frame = self.frame(piece, shard as u16, outlets.clone(), has_sink);
+            self.inbox_chain(frame, port.clone(), consumer.clone());
+        }
+        let targets =
+            ports.iter().map(|port| self.target(from, port, 0).expect("it is used")).collect();
+        Router::new(op, hash, targets)
+    }
+
+    /// A chain that reads `port`: piece `piece`, running `consumer`.
+    pub fn inbox<T, C>(&mut self, piece: usize, port: Arc<Port<T>>, consumer: C)
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        let frame = self.next_frame(piece);
+        self.inbox_chain(frame, port, Arc::new(consumer));
+    }
+
+    /// A chain that reads `source`, as the head of `segment`. Records that cannot be read go to
+    /// `rejects`.
+    pub fn source<S, C>(
+        &mut self,
+        segment: usize,
+        source: S,
+        watermarks: Watermarks<S::Item>,
+        rejects: Option<Arc<Port<BadRecord>>>,
+        consumer: C,
+    ) where
+        S: Source,
+        C: Consumer<S::Item>,
+    {
+        let mut frame = self.next_frame(self.plan().head_of(segment));
+        if let Some(port) = rejects.filter(|port| port.is_used()) {
+            frame.outlets.push(port.clone());
+            frame.rejects =
+                Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
+        }
+        let intake = SourceIntake::new(source, self.query.control.clone());
+        let intake = self.timed(&frame, intake, watermarks);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || entry(&Chain::new(frame, intake, consumer))));
+    }
+
+    /// A chain that takes what is pushed on `line`, as the head of `segment`.
+    pub fn pushed<T, C>(
+        &mut self,
+        segment: usize,
+        line: &Line<T>,
+        watermarks: Watermarks<T>,
+        consumer: C,
+    ) where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        let mut frame = self.next_frame(self.plan().head_of(segment));
+        let port = line.port().clone();
+        line.attach(self.engine.clone());
+        let capacity = self.engine.settings().inbox_capacity;
+        frame.depth = depth_of(&port);
+        let attach = port.clone();
+        let intake = PushIntake::new(port, self.query.control.clone());
+        let intake = self.timed(&frame, intake, watermarks);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || {
+            let chain = Chain::new(frame, intake, consumer);
+            let entry = entry(&chain);
+            attach.attach(Arc::downgrade(&entry.task), capacity);
+            entry
+        }));
+    }
+
+    /// A chain that reads `port` and assigns time stamps anew, as the head of `segment`.
+    pub fn retimed<T, A, C>(
+        &mut self,
+        segment: usize,
+        port: Arc<Port<T>>,
+        assign: A,
+        watermarks: Watermarks<T>,
+        consumer: C,
+    ) where
+        T: Send + 'static,
+        A: FnMut(&T) -> Timestamp + Send + 'static,
+        C: Consumer<T>,
+    {
+        let mut frame = self.next_frame(self.plan().head_of(segment));
+        frame.depth = depth_of(&port);
+        let (engine, query) = (self.engine.clone(), self.query.clone());
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || {
+            let settings = engine.settings();
+            let (capacity, cap, clock) =
+                (settings.inbox_capacity, settings.hold_cap, settings.clock.clone());
+            let inbox = InboxIntake::new(port.clone(), false, cap);
+            let stage = query.plan.pieces()[frame.piece].reorder == Reorder::Stage;
+            let assigned = Assigned::new(inbox, assign);
+            let intake = Timed::new(assigned, watermarks, stage, clock, cap);
+            let chain = Chain::new(frame, intake, consumer);
+            let entry = entry(&chain);
+            port.attach(Arc::downgrade(&entry.task), capacity);
+            entry
+        }));
+    }
+
+    fn inbox_chain<T, C>(&mut self, mut frame: Frame, port: Arc<Port<T>>, consumer: Arc<C>)
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        frame.depth = depth_of(&port);
+        let engine = self.engine.clone();
+        let merge = self.plan().pieces()[frame.piece].reorder == Reorder::Merge;
+        self.pending.push(Box::new(move || {
+            let settings = engine.settings();
+            let intake = InboxIntake::new(port.clone(), merge, settings.hold_cap);
+            let chain = Chain::new(frame, intake, consumer);
+            let entry = entry(&chain);
+            port.attach(Arc::downgrade(&entry.task), settings.inbox_capacity);
+            entry
+        }));
+    }
+
+    fn timed<I: Intake>(
+        &self,
+        frame: &Frame,
+        intake: I,
+        watermarks: Watermarks<I::Item>,
+    ) -> Timed<I> {
+        let settings = self.engine.settings();
+        let stage = self.plan().pieces()[frame.piece].reorder == Reorder::Stage;
+        Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
+    }
+
+    fn next_frame(&mut self, piece: usize) -> Frame {
+        let outlets = std::mem::take(&mut self.outlets);
+        let has_sink = std::mem::take(&mut self.has_sink);
+        self.frame(piece, 0, outlets, has_sink)
+    }
+
+    fn frame(
+        &self,
+        piece: usize,
+        shard: u16,
+        outlets: Vec<Arc<dyn Room>>,
+        has_sink: bool,
+    ) -> Frame {
+        let plan = &self.query.plan;
+        let planned = &plan.pieces()[piece];
+        Frame {
+            engine: self.engine.clone(),
+            query: self.query.clone(),
+            piece,
+            shard,
+            head: plan.blamed_head(piece),
+            exclusive: planned.exclusive,
+            ordered: planned.mode == Mode::Ordered,
+            ticket_order: planned.ticket_order,
+            has_sink,
+            outlets,
+            batch: self.engine.settings().batch,
+            rejects: None,
+            depth: Box::new(|| 0),
+        }
+    }
+}
+
+fn entry<I: Intake, C: Consumer<I::Item>>(chain: &Arc<Chain<I, C>>) -> ChainEntry {
+    ChainEntry {
+        task: chain.clone(),
+        view: chain.clone(),
+        piece: chain.piece(),
+        shard: chain.shard(),
+    }
+}
+
+fn depth_of<T: Send + 'static>(port: &Arc<Port<T>>) -> Box<dyn Fn() -> usize + Send + Sync> {
+    let port = port.clone();
+    Box::new(move || port.depth())
+}
+
+fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {
+    // They have no event time of their own: they carry what had been promised when they were met,
+    // and the stream promises nothing before its end.
+    let time = progress.watermark;
+    let events: Vec<_> = records.into_iter().map(|record| Event::new(time, record)).collect();
+    let flow = if progress.flow.is_over() { progress.flow } else { Default::default() };
+    port.push(Packet { input: 0, batch: events.into(), watermark: Timestamp::MIN, flow, born: 0 });
+}
+
+impl Plan {
+    /// The operator that is blamed for what a piece's intake does.
+    fn blamed_head(&self, piece: usize) -> OpId {
+        let planned = &self.pieces()[piece];
+        match self.head(planned.segment) {
+            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. }
+                if planned.at_head =>
+            {
+                *op
+            }
+            _ => planned.ops.first().copied().unwrap_or_default(),
+        }
+    }
+}

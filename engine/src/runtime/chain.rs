@@ -1,0 +1,463 @@
+//! A partitioned query at work: takes a batch, runs it through the operators, delivers what came out.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::event::Batch;
+use crate::operator::{Consumer, Cx, Failure, Flow, OpId, panic_message};
+use crate::source::BadRecord;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::time::Timestamp;
+
+use super::engine::Shared;
+use super::intake::{Intake, Progress, Pulled};
+use super::pool::{Pool, Task, TaskRef};
+use super::port::Room;
+use super::query::{ChainView, QueryCore};
+use super::stats::{ChainStats, Counts};
+use super::tickets::{Ticket, Tickets};
+use super::token::{Queue, Token};
+
+/// Events per batch.
+pub const BATCH: usize = 1024;
+/// Batches that an exclusive chain with nothing behind it takes before others get their turn.
+const ROUNDS: usize = 8;
+/// And how long it may take over them.
+const ROUNDS_NANOS: u64 = 500_000;
+
+/// What does not depend on a chain's types.
+pub(super) struct Frame {
+    pub engine: Arc<Shared>,
+    pub query: Arc<QueryCore>,
+    pub piece: usize,
+    pub shard: u16,
+    /// The operator that stands for the head, blamed for what the intake does.
+    pub head: OpId,
+    pub exclusive: bool,
+    pub ordered: bool,
+    pub ticket_order: bool,
+    /// Whether its output goes to sinks, so that latency is known here.
+    pub has_sink: bool,
+    /// Where its output goes: none may be full when a batch is taken.
+    pub outlets: Vec<Arc<dyn Room>>,
+    pub batch: usize,
+    /// Where records that a source could not read are handed to.
+    pub rejects: Option<Box<dyn Fn(Vec<BadRecord>, Progress) + Send + Sync>>,
+    /// Events in the inbox.
+    pub depth: Box<dyn Fn() -> usize + Send + Sync>,
+}
+
+/// A chain: intake, operators, and for an exclusive one their state.
+pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
+    frame: Frame,
+    token: Token,
+    consumer: Arc<C>,
+    /// Belongs to the holder of the token, and at the end to the last ticket. A holder lets go of it
+    /// just after the token, so the next one waits for it a moment at most.
+    work: Mutex<Work<I, C::State>>,
+    tickets: Tickets<Remains<C::State>>,
+    /// Open tickets of a concurrent chain, plus one for the chain itself until it is over.
+    open: AtomicUsize,
+    counts: Counts,
+    this: Weak<Self>,
+}
+
+struct Work<I: Intake, S> {
+    intake: I,
+    /// What an exclusive chain takes at a time: kept from batch to batch while there is more.
+    batch: Batch<I::Item>,
+    /// The state of an exclusive chain.
+    state: Option<(S, Cx)>,
+    /// The earliest timer that is armed, if one is.
+    armed: Option<Duration>,
+    promised: Progress,
+    position: u64,
+    over: bool,
+}
+
+/// What a ticket leaves to be committed in order.
+struct Remains<S> {
+    cx: Cx,
+    state: S,
+    progress: Progress,
+}
+
+impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
+    pub(super) fn new(frame: Frame, intake: I, consumer: Arc<C>) -> Arc<Self> {
+        let state = frame.exclusive.then(|| {
+            let cx = Cx::new(frame.ordered, frame.shard);
+            (consumer.state(), cx)
+        });
+        Arc::new_cyclic(|this| Self {
+            frame,
+            token: Token::default(),
+            consumer,
+            work: Mutex::new(Work {
+                intake,
+                batch: Batch::default(),
+                state,
+                armed: None,
+                promised: Progress::NONE,
+                position: 0,
+                over: false,
+            }),
+            tickets: Tickets::default(),
+            open: AtomicUsize::new(1),
+            counts: Counts::default(),
+            this: this.clone(),
+        })
+    }
+
+    pub(super) fn piece(&self) -> usize {
+        self.frame.piece
+    }
+
+    pub(super) fn shard(&self) -> u16 {
+        self.frame.shard
+    }
+
+    fn task(&self) -> TaskRef {
+        self.this.upgrade().expect("a chain that runs is referred to")
+    }
+
+    /// Looks for an outlet without room and waits there. `Some`: the token has been left.
+    fn wait_for_room(&self) -> Option<Queue> {
+        self.frame
+            .outlets
+            .iter()
+            .find(|room| !room.has_room() && room.wait(&self.task()))
+            .map(|_| self.token.wait())
+    }
+
+    fn run_exclusive(&self) {
+        let mut work = self.work.lock();
+        let work = &mut *work;
+        let started = self.frame.query.control.now_nanos();
+        for round in 1.. {
+            if self.frame.query.control.cancelled() {
+                return self.abandon(work);
+            }
+            if let Some(queue) = self.wait_for_room() {
+                return self.queue_again(queue);
+            }
+            let more = match self.round(work) {
+                Ok(more) => more,
+                Err(failure) => {
+                    self.frame.query.fail(failure, work.position);
+                    return self.abandon(work);
+                }
+            };
+            if work.over {
+                return self.finish(work);
+            }
+            let sole = self.frame.outlets.is_empty()
+                && round < ROUNDS
+                && self.frame.query.control.now_nanos() - started < ROUNDS_NANOS;
+            if !(more && sole) {
+                if !more {
+                    // A chain without input keeps no buffer.
+                    work.batch = Batch::default();
+                }
+                self.arm(work);
+                return self.queue_again(self.token.release(more));
+            }
+        }
+    }
+
+    /// Takes a batch and runs it. Whether there is more, or why it cannot go on.
+    fn round(&self, work: &mut Work<I, C::State>) -> Result<bool, Failure> {
+        let Work { intake, batch, state, .. } = work;
+        let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let mut pulled = self.run_fused(intake, batch, state, cx);
+            let progress = intake.progress();
+            cx.born = pulled.born;
+            self.close_batch(state, cx, work.promised, progress);
+            self.hand_over_rejects(&mut pulled, progress);
+            (pulled, progress)
+        }));
+        let (pulled, progress) = ran.map_err(|payload| self.blame(cx, payload))?;
+        work.position += pulled.taken;
+        self.deliver(cx);
+        self.account(intake, &pulled, progress, cx);
+        work.promised = progress;
+        if let Some(message) = pulled.failure {
+            return Err(self.head_failure(message));
+        }
+        if let Some(failure) = cx.take_failure() {
+            return Err(failure);
+        }
+        work.over = progress.flow.is_over();
+        Ok(pulled.more)
+    }
+
+    /// Takes a batch and runs it through the operators, in one loop where the intake can. A function
+    /// of its own, so that the loop has all registers to itself.
+    #[inline(never)]
+    fn run_fused(
+        &self,
+        intake: &mut I,
+        batch: &mut Batch<I::Item>,
+        state: &mut C::State,
+        cx: &mut Cx,
+    ) -> Pulled {
+        let consumer = &*self.consumer;
+        intake.pull(self.frame.batch, batch, &mut |event, late| {
+            cx.late = late;
+            consumer.event(state, cx, event);
+        })
+    }
+
+    /// Runs every event of a batch through the operators.
+    #[inline(never)]
+    fn run_batch(&self, batch: &mut Batch<I::Item>, state: &mut C::State, cx: &mut Cx) {
+        let consumer = &*self.consumer;
+        batch.drain(|event, late| {
+            cx.late = late;
+            consumer.event(state, cx, event);
+        });
+    }
+
+    /// The end of a batch: the watermark, the end of the stream where it is that, and the flush.
+    fn close_batch(&self, state: &mut C::State, cx: &mut Cx, before: Progress, now: Progress) {
+        cx.late = false;
+        cx.flow = now.flow;
+        if now.flow != Flow::Halted && now.watermark > before.watermark {
+            // Before the end too: whether the end came in a batch of its own must not show.
+            self.consumer.watermark(state, cx, now.watermark);
+        }
+        if now.flow == Flow::Ended {
+            self.consumer.end(state, cx);
+        }
+        self.consumer.flush(state, cx);
+    }
+
+    fn blame(&self, cx: &mut Cx, payload: Box<dyn std::any::Any + Send>) -> Failure {
+        let (operator, time) = match cx.take_blame() {
+            // A sink is closed at the time of no event.
+            Some((operator, Timestamp::MIN | Timestamp::MAX)) => (operator, None),
+            Some((operator, time)) => (operator, Some(time)),
+            // No operator was running: it was the source, or a time stamp function.
+            None => (self.frame.head, None),
+        };
+        let message = format!("panicked: {}", panic_message(payload));
+        Failure { operator, time, event: cx.take_shown(), message }
+    }
+
+    /// What the intake reports is the head's failure.
+    fn head_failure(&self, message: String) -> Failure {
+        Failure { operator: self.frame.head, time: None, event: None, message }
+    }
+
+    fn hand_over_rejects(&self, pulled: &mut Pulled, progress: Progress) {
+        if let Some(rejects) = &self.frame.rejects
+            && (!pulled.rejects.is_empty() || progress.flow.is_over())
+        {
+            let records = std::mem::take(&mut pulled.rejects);
+            self.counts.rejected(records.len() as u64);
+            rejects(records, progress);
+        }
+    }
+
+    fn deliver(&self, cx: &mut Cx) {
+        cx.outbox.drain(..).for_each(|parcel| parcel.deliver());
+    }
+
+    fn account(&self, intake: &I, pulled: &Pulled, progress: Progress, cx: &mut Cx) {
+        self.counts.pulled(pulled, progress, intake.held(), intake.holding());
+        self.account_operators(cx);
+    }
+
+    fn account_operators(&self, cx: &mut Cx) {
+        let counters = std::mem::take(&mut cx.counters);
+        if self.frame.has_sink && counters.out > 0 && cx.born > 0 {
+            let nanos = self.frame.query.control.now_nanos().saturating_sub(cx.born);
+            self.counts.latency(counters.out, nanos);
+            self.frame.engine.record_latency(nanos, counters.out);
+        }
+        self.counts.operators(counters);
+    }
+
+    fn run_concurrent(&self) {
+        let mut work = self.work.lock();
+        if self.frame.query.control.cancelled() {
+            return self.abandon(&mut work);
+        }
+        if let Some(queue) = self.wait_for_room() {
+            return self.queue_again(queue);
+        }
+        let mut batch = Batch::default();
+        let taken = {
+            let intake = &mut work.intake;
+            catch_unwind(AssertUnwindSafe(|| {
+                let mut pulled = intake.take(self.frame.batch, &mut batch);
+                let progress = intake.progress();
+                self.hand_over_rejects(&mut pulled, progress);
+                (pulled, progress)
+            }))
+        };
+        let failure = match &taken {
+            Ok((pulled, _)) => pulled.failure.clone(),
+            Err(_) => None,
+        };
+        let (pulled, progress) = match (taken, failure) {
+            (Ok(taken), None) => taken,
+            (Ok(_), Some(message)) => {
+                self.frame.query.fail(self.head_failure(message), work.position);
+                return self.abandon(&mut work);
+            }
+            (Err(payload), _) => {
+                let failure = self.blame(&mut Cx::default(), payload);
+                self.frame.query.fail(failure, work.position);
+                return self.abandon(&mut work);
+            }
+        };
+        let position = work.position;
+        work.position += pulled.taken;
+        self.counts.pulled(&pulled, progress, work.intake.held(), work.intake.holding());
+        let news = !batch.is_empty() || progress != work.promised;
+        work.promised = progress;
+        work.over = progress.flow.is_over();
+        self.arm(&mut work);
+        if !news {
+            drop(work);
+            return self.queue_again(self.token.release(pulled.more));
+        }
+        // Relaxed: the token orders the takers; the count only has to reach 0 once.
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let ticket = self.tickets.open();
+        drop(work);
+        self.queue_again(self.token.release(pulled.more));
+        self.process(ticket, batch, pulled.born, progress, position);
+    }
+
+    /// Runs a batch of a concurrent chain, outside the token, and retires its ticket.
+    fn process(
+        &self,
+        ticket: Ticket,
+        mut batch: Batch<I::Item>,
+        born: u64,
+        progress: Progress,
+        position: u64,
+    ) {
+        let mut state = self.consumer.state();
+        let mut cx = Cx::new(false, self.frame.shard);
+        cx.born = born;
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            self.run_batch(&mut batch, &mut state, &mut cx);
+            if self.frame.ticket_order {
+                self.close_batch(&mut state, &mut cx, Progress::NONE, progress);
+            } else {
+                // Ahead of lower tickets these may tell nothing but themselves: that the stream is
+                // idle would let the watermark downstream pass events that are still on their way.
+                cx.flow = Flow::Active;
+                self.consumer.flush(&mut state, &mut cx);
+            }
+        }));
+        match ran {
+            Err(payload) => {
+                let failure = self.blame(&mut cx, payload);
+                self.frame.query.fail(failure, position);
+                cx.outbox.clear();
+            }
+            Ok(()) if self.frame.ticket_order => {}
+            Ok(()) => self.deliver(&mut cx),
+        }
+        self.account_operators(&mut cx);
+        self.tickets
+            .retire(ticket, Remains { cx, state, progress }, |remains| self.commit(remains));
+        self.close_ticket();
+    }
+
+    /// Lets out what a ticket left, in the order of tickets.
+    fn commit(&self, Remains { mut cx, mut state, progress }: Remains<C::State>) {
+        if !self.frame.ticket_order {
+            cx.counters = Default::default();
+            self.close_batch(&mut state, &mut cx, Progress::NONE, progress);
+        }
+        self.deliver(&mut cx);
+        if progress.flow.is_over() {
+            let mut work = self.work.lock();
+            work.intake.close();
+            drop(work);
+            self.token.finish();
+            self.close_ticket();
+        }
+    }
+
+    /// One ticket less, or the chain itself: the last one ends the chain.
+    fn close_ticket(&self) {
+        // AcqRel: what every ticket did is seen by the one that reports the chain over.
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.frame.query.chain_over();
+        }
+    }
+
+    fn queue_again(&self, queue: Queue) {
+        if queue == Queue::Now {
+            Pool::offer(self.task());
+        }
+    }
+
+    fn arm(&self, work: &mut Work<I, C::State>) {
+        if let Some(due) = work.intake.deadline()
+            && work.armed.is_none_or(|armed| due < armed || armed <= self.frame.engine.monotonic())
+        {
+            work.armed = Some(due);
+            let this: Weak<dyn Task> = self.this.clone();
+            self.frame.engine.arm(due, this);
+        }
+    }
+
+    /// The stream is over: lets go of everything.
+    fn finish(&self, work: &mut Work<I, C::State>) {
+        work.intake.close();
+        work.state = None;
+        self.token.finish();
+        self.close_ticket();
+    }
+
+    /// The query is cancelled or failed: lets go of everything, whatever it was at.
+    fn abandon(&self, work: &mut Work<I, C::State>) {
+        // The state is the user's: dropping it may panic, which must not take the worker along.
+        let state = work.state.take();
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(state))) {
+            tracing::warn!(query = %self.frame.query.id, "a state panicked when dropped: {}", panic_message(payload));
+        }
+        self.finish(work);
+    }
+}
+
+impl<I: Intake, C: Consumer<I::Item>> Task for Chain<I, C> {
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn pool(&self) -> &Arc<Pool> {
+        self.frame.engine.pool()
+    }
+
+    fn run(self: Arc<Self>) {
+        if self.frame.exclusive {
+            self.run_exclusive();
+        } else if self.work.lock().over {
+            // Everything has been taken; the last ticket ends the chain. Unless it is cancelled,
+            // which that ticket sees no more.
+            self.queue_again(self.token.release(false));
+        } else {
+            self.run_concurrent();
+        }
+    }
+}
+
+impl<I: Intake, C: Consumer<I::Item>> ChainView for Chain<I, C> {
+    fn stats(&self) -> ChainStats {
+        self.counts.read((self.frame.depth)())
+    }
+
+    fn state_name(&self) -> &'static str {
+        self.token.name()
+    }
+}

@@ -1,0 +1,286 @@
+//! An engine: workers, timers and the queries they run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dashmap::DashMap;
+use hdrhistogram::Histogram;
+
+use crate::plan::{Plan, Spec};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Deadline, Mutex};
+use crate::time::{Clock, SystemClock};
+
+use super::assemble::Assembler;
+use super::chain::BATCH;
+use super::pool::{Pool, Task, worker_index};
+use super::port::DEFAULT_CAPACITY;
+use super::query::{ChainReport, Control, QueryCore, QueryId, Status};
+use super::timers::Timers;
+
+/// Why an engine could not be started or a query not be submitted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A setting makes no sense.
+    #[error("{setting} must be at least {least}, not {given}")]
+    Setting {
+        /// Which one.
+        setting: &'static str,
+        /// The smallest value that makes sense.
+        least: usize,
+        /// What it was set to.
+        given: usize,
+    },
+    /// The machine gave no thread.
+    #[error("a thread could not be started: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Settings of an engine.
+#[derive(Clone)]
+pub struct Settings {
+    /// Worker threads.
+    pub workers: usize,
+    /// Events per batch, at most.
+    pub batch: usize,
+    /// The number of events in an inbox from which on it is full.
+    pub inbox_capacity: usize,
+    /// Events that a reorder stage or a union may hold before its query fails.
+    pub hold_cap: usize,
+    /// The engine's threads are named after it.
+    pub name: String,
+    /// What tells the time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            workers: crate::sync::available_parallelism().map_or(1, usize::from),
+            batch: BATCH,
+            inbox_capacity: DEFAULT_CAPACITY,
+            hold_cap: 64 * 1024 * 1024,
+            name: "mizzle".to_owned(),
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}
+
+/// What an engine shares with its chains.
+pub struct Shared {
+    settings: Settings,
+    pool: Arc<Pool>,
+    timers: Arc<Timers>,
+    queries: DashMap<QueryId, Arc<QueryCore>>,
+    next_id: AtomicU64,
+    /// Latencies at sinks, one histogram per worker so that no two workers share one.
+    latencies: Vec<Mutex<Histogram<u64>>>,
+}
+
+impl Shared {
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(super) fn arm(&self, due: Duration, task: std::sync::Weak<dyn Task>) {
+        self.timers.arm(due, task);
+    }
+
+    pub(super) fn monotonic(&self) -> Duration {
+        self.settings.clock.monotonic()
+    }
+
+    pub(super) fn now_nanos(&self) -> u64 {
+        self.monotonic().as_nanos() as u64 + 1
+    }
+
+    pub(super) fn record_latency(&self, nanos: u64, events: u64) {
+        let worker = worker_index(&self.pool).unwrap_or(0);
+        self.latencies[worker].lock().saturating_record_n(nanos, events);
+    }
+}
+
+/// Hosts queries on a fixed number of workers.
+///
+/// Dropping it cancels every query and waits for the workers.
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// Starts an engine.
+    ///
+    /// # Errors
+    /// A setting below its least value, or a thread that cannot be started.
+    pub fn start(settings: Settings) -> Result<Self, EngineError> {
+        let checks = [
+            ("workers", settings.workers),
+            ("batch", settings.batch),
+            ("inbox_capacity", settings.inbox_capacity),
+            ("hold_cap", settings.hold_cap),
+        ];
+        for (setting, given) in checks {
+            if given == 0 {
+                return Err(EngineError::Setting { setting, least: 1, given });
+            }
+        }
+        let pool = Pool::start(&settings.name, settings.workers)?;
+        let timers = match Timers::start(&settings.name, settings.clock.clone()) {
+            Ok(timers) => timers,
+            Err(error) => {
+                pool.stop();
+                return Err(error.into());
+            }
+        };
+        let histogram = || {
+            Mutex::new(
+                Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds are valid"),
+            )
+        };
+        let latencies = (0..settings.workers).map(|_| histogram()).collect();
+        tracing::debug!(workers = settings.workers, "engine started");
+        let (queries, next_id) = (DashMap::new(), AtomicU64::new(1));
+        Ok(Self {
+            shared: Arc::new(Shared { settings, pool, timers, queries, next_id, latencies }),
+        })
+    }
+
+    /// How many workers it has.
+    pub fn workers(&self) -> usize {
+        self.shared.settings.workers
+    }
+
+    /// Plans `spec`, has `assemble` build its chains, and runs them.
+    pub fn submit(
+        &self,
+        name: String,
+        spec: Spec,
+        assemble: impl FnOnce(&mut Assembler),
+    ) -> QueryHandle {
+        let plan = Arc::new(Plan::new(spec, self.workers()));
+        let control = Control::new(self.shared.settings.clock.clone());
+        // Relaxed: ids only have to differ.
+        let id = QueryId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let registry = Arc::downgrade(&self.shared);
+        let forget = move |id| {
+            if let Some(shared) = registry.upgrade() {
+                shared.queries.remove(&id);
+            }
+        };
+        let core = QueryCore::new(id, name, plan, control, Box::new(forget));
+        let mut assembler = Assembler::new(self.shared.clone(), core.clone());
+        assemble(&mut assembler);
+        let chains = assembler.finish();
+        self.shared.queries.insert(id, core.clone());
+        tracing::debug!(query = %id, name = core.name, chains = chains.len(), "query submitted");
+        core.start(chains);
+        QueryHandle { core }
+    }
+
+    /// The queries that are not over, in the order in which they were submitted.
+    pub fn queries(&self) -> Vec<QueryHandle> {
+        let mut queries: Vec<_> =
+            self.shared.queries.iter().map(|entry| entry.value().clone()).collect();
+        queries.sort_by_key(|core| core.id);
+        queries.into_iter().map(|core| QueryHandle { core }).collect()
+    }
+
+    /// The query `id`, unless it is over.
+    pub fn query(&self, id: QueryId) -> Option<QueryHandle> {
+        let core = self.shared.queries.get(&id)?.value().clone();
+        Some(QueryHandle { core })
+    }
+
+    /// Latencies from sources to sinks since the engine started, in nanoseconds, of all workers.
+    pub fn latencies(&self) -> Histogram<u64> {
+        let mut all = self.shared.latencies[0].lock().clone();
+        for worker in &self.shared.latencies[1..] {
+            all += &*worker.lock();
+        }
+        all
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let queries = self.queries();
+        queries.iter().for_each(QueryHandle::cancel);
+        for query in &queries {
+            query.wait();
+        }
+        self.shared.timers.stop();
+        self.shared.pool.stop();
+        tracing::debug!("engine stopped");
+    }
+}
+
+/// A submitted query. Dropping it leaves the query running.
+#[derive(Clone)]
+pub struct QueryHandle {
+    core: Arc<QueryCore>,
+}
+
+impl QueryHandle {
+    /// Its id, unique within its engine.
+    pub fn id(&self) -> QueryId {
+        self.core.id
+    }
+
+    /// The name it was given.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Where it stands.
+    pub fn status(&self) -> Status {
+        self.core.status()
+    }
+
+    /// How it was planned.
+    pub fn plan(&self) -> &Plan {
+        &self.core.plan
+    }
+
+    /// Ends its sources. What they have given is processed, everything open fires, sinks are
+    /// closed. Returns at once; `wait` for the end.
+    pub fn drain(&self) {
+        self.core.drain();
+    }
+
+    /// Ends its sources. What they have given is processed; nothing open fires. Returns at once.
+    pub fn stop(&self) {
+        self.core.stop();
+    }
+
+    /// Abandons everything. Returns at once; after a `wait` none of its code runs any more.
+    pub fn cancel(&self) {
+        self.core.cancel();
+    }
+
+    /// Waits until it is over and says how it ended. On a worker of an engine that engine's other
+    /// chains are run meanwhile.
+    pub fn wait(&self) -> Status {
+        Pool::block(|timeout| self.core.wait(timeout));
+        self.core.status()
+    }
+
+    /// As `wait`, but gives up after `timeout` and says where the query stands.
+    pub fn wait_timeout(&self, timeout: Duration) -> Status {
+        let deadline = Deadline::after(timeout);
+        Pool::block(|slice| {
+            let left = deadline.left();
+            self.core.wait(Some(slice.unwrap_or(left).min(left))) || left.is_zero()
+        });
+        self.core.status()
+    }
+
+    /// What each of its chains has counted.
+    pub fn chains(&self) -> Vec<ChainReport> {
+        self.core.chain_reports()
+    }
+}

@@ -1,0 +1,217 @@
+//! A port's packets: from other chains, or from producers outside the engine.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::{Intake, Progress, Pulled};
+use crate::event::Batch;
+use crate::operator::Flow;
+use crate::runtime::port::{Packet, Port};
+use crate::runtime::query::Control;
+use crate::time::{Inputs, Merge, Status, Timestamp, is_late};
+
+/// A port's packets; with a merge, in the deterministic order of a union.
+pub struct InboxIntake<T> {
+    port: Arc<Port<T>>,
+    packets: VecDeque<Packet<T>>,
+    inputs: Fanin<T>,
+    /// Inputs that were told to stop: they promise nothing any more, so they hold the rest.
+    halted: usize,
+    cap: usize,
+}
+
+enum Fanin<T> {
+    /// In arrival order.
+    Arrival(Inputs),
+    /// By time, then input as written, then arrival.
+    Merged(Merge<T>),
+}
+
+impl<T> Fanin<T> {
+    fn inputs(&self) -> &Inputs {
+        match self {
+            Fanin::Arrival(inputs) => inputs,
+            Fanin::Merged(merge) => merge.inputs(),
+        }
+    }
+
+    fn inputs_mut(&mut self) -> &mut Inputs {
+        match self {
+            Fanin::Arrival(inputs) => inputs,
+            Fanin::Merged(merge) => merge.inputs_mut(),
+        }
+    }
+
+    /// Takes a packet's events to `out`, or into the merge.
+    fn accept(&mut self, input: usize, batch: Batch<T>, out: &mut Batch<T>, pulled: &mut Pulled) {
+        pulled.taken += batch.len() as u64;
+        pulled.late += batch.late_count() as u64;
+        // Only the return of an idle input can be behind what was promised.
+        let mut stale = 0;
+        match self {
+            Fanin::Arrival(inputs) => {
+                let (from, promised) = (out.len(), inputs.watermark());
+                out.append(batch);
+                if inputs.len() > 1 {
+                    stale = out.mark_late(from, |time| is_late(time, promised));
+                }
+            }
+            Fanin::Merged(merge) => {
+                if !batch.is_empty() {
+                    merge.inputs_mut().active(input);
+                }
+                match batch.on_time() {
+                    Ok(events) => merge.push_batch(input, events, |event| {
+                        stale += 1;
+                        out.push(event, true);
+                    }),
+                    Err(batch) => batch.consume(|event, late| {
+                        let event = if late { Err(event) } else { merge.push(input, event) };
+                        if let Err(event) = event {
+                            stale += u64::from(!late);
+                            out.push(event, true);
+                        }
+                    }),
+                }
+            }
+        }
+        pulled.late += stale;
+        pulled.late_by_idle += stale;
+    }
+}
+
+impl<T: Send + 'static> InboxIntake<T> {
+    /// An intake from `port`. With `merge` its inputs, each in order, are merged by time; a merge
+    /// that would have to hold more than `cap` events fails the query.
+    pub fn new(port: Arc<Port<T>>, merge: bool, cap: usize) -> Self {
+        let inputs = usize::from(port.inputs());
+        let inputs = if merge {
+            Fanin::Merged(Merge::new(inputs))
+        } else {
+            Fanin::Arrival(Inputs::new(inputs))
+        };
+        Self { port, packets: VecDeque::new(), inputs, halted: 0, cap }
+    }
+
+    /// What a packet says after its events.
+    fn after_packet(&mut self, input: usize, watermark: Timestamp, flow: Flow) {
+        let inputs = self.inputs.inputs_mut();
+        if flow == Flow::Active {
+            inputs.active(input);
+        }
+        inputs.advance(input, watermark);
+        match flow {
+            Flow::Active => {}
+            Flow::Idle => inputs.idle(input),
+            Flow::Ended => inputs.finish(input),
+            Flow::Halted => self.halted += 1,
+        }
+    }
+}
+
+impl<T: Send + 'static> Intake for InboxIntake<T> {
+    type Item = T;
+
+    fn take(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
+        let mut pulled =
+            Pulled { more: self.port.take(budget, &mut self.packets), ..Pulled::default() };
+        while let Some(Packet { input, batch, watermark, flow, born }) = self.packets.pop_front() {
+            let input = usize::from(input);
+            if pulled.born == 0 {
+                pulled.born = born;
+            }
+            self.inputs.accept(input, batch, out, &mut pulled);
+            self.after_packet(input, watermark, flow);
+        }
+        if let Fanin::Merged(merge) = &mut self.inputs {
+            merge.release(out.on_time_end());
+            if merge.pending() > self.cap {
+                pulled.failure = Some(format!(
+                    "a union holds {} events while it waits for input {}: more than the cap of {}",
+                    merge.pending(),
+                    merge.inputs().holding().map_or_else(|| "none".to_owned(), |i| i.to_string()),
+                    self.cap
+                ));
+            }
+        }
+        pulled
+    }
+
+    fn progress(&self) -> Progress {
+        let inputs = self.inputs.inputs();
+        let all_over = self.halted + inputs.ended() == inputs.len();
+        let flow = match inputs.status() {
+            _ if self.halted > 0 && all_over => Flow::Halted,
+            Status::Active => Flow::Active,
+            Status::Idle => Flow::Idle,
+            Status::Ended => Flow::Ended,
+        };
+        // The end promises everything; what had been promised before it is passed on first, the same
+        // whichever input ended last.
+        let watermark = if flow == Flow::Ended { inputs.newest() } else { inputs.watermark() };
+        Progress { watermark, flow }
+    }
+
+    fn held(&self) -> usize {
+        match &self.inputs {
+            Fanin::Arrival(_) => 0,
+            Fanin::Merged(merge) => merge.pending(),
+        }
+    }
+
+    fn holding(&self) -> Option<usize> {
+        self.inputs.inputs().holding()
+    }
+
+    fn close(&mut self) {
+        self.port.close();
+        self.packets.clear();
+    }
+}
+
+/// What producers outside the engine pushed.
+pub struct PushIntake<T> {
+    inbox: InboxIntake<T>,
+    control: Arc<Control>,
+    ending: Option<Flow>,
+    drained: bool,
+}
+
+impl<T: Send + 'static> PushIntake<T> {
+    /// An intake from a port that producers push to, until they are gone or the query is drained
+    /// or stopped.
+    pub fn new(port: Arc<Port<T>>, control: Arc<Control>) -> Self {
+        let inbox = InboxIntake::new(port, false, usize::MAX);
+        Self { inbox, control, ending: None, drained: false }
+    }
+}
+
+impl<T: Send + 'static> Intake for PushIntake<T> {
+    type Item = T;
+
+    fn take(&mut self, budget: usize, batch: &mut Batch<T>) -> Pulled {
+        if self.ending.is_none() {
+            self.ending = self.control.ending();
+            if self.ending.is_some() {
+                // From here on pushes are refused, so what is found now is the rest.
+                self.inbox.port.seal();
+            }
+        }
+        let pulled = self.inbox.take(budget, batch);
+        self.drained = self.ending.is_some() && !pulled.more;
+        pulled
+    }
+
+    fn progress(&self) -> Progress {
+        let progress = self.inbox.progress();
+        let flow = self
+            .ending
+            .filter(|_| self.drained && !progress.flow.is_over())
+            .unwrap_or(progress.flow);
+        Progress { flow, ..progress }
+    }
+
+    fn close(&mut self) {
+        self.inbox.close();
+    }
+}

@@ -1,0 +1,98 @@
+//! Where a chain's events come from: a source or an inbox; then time stamps and lateness, and the
+//! reorder stage where the plan has put one.
+
+mod inbox;
+mod source;
+mod timed;
+
+pub use inbox::{InboxIntake, PushIntake};
+pub use source::SourceIntake;
+pub use timed::{Assigned, Timed};
+
+use std::time::Duration;
+
+use crate::event::{Batch, Event};
+use crate::operator::Flow;
+use crate::source::BadRecord;
+use crate::time::Timestamp;
+
+/// What one look at an intake brought, besides the events.
+#[derive(Debug, Default)]
+pub struct Pulled {
+    /// Whether another look would bring something now.
+    pub more: bool,
+    /// Events taken in, those included that a reorder stage holds and those refused.
+    pub taken: u64,
+    /// Of these, late ones.
+    pub late: u64,
+    /// Late ones that only an idle input's return made late.
+    pub late_by_idle: u64,
+    /// Events refused for an absurd time stamp.
+    pub refused: u64,
+    /// Nanoseconds on the engine's clock at which the oldest event entered the engine; 0 if none.
+    pub born: u64,
+    /// Records that could not be read.
+    pub rejects: Vec<BadRecord>,
+    /// Why the source cannot go on.
+    pub failure: Option<String>,
+}
+
+/// What an intake promises after the events it has handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// No later event is earlier, unless it is handed out as late. At the end, the last promise
+    /// before it.
+    pub watermark: Timestamp,
+    /// How it goes on.
+    pub flow: Flow,
+}
+
+impl Progress {
+    /// Before anything was promised. The state of a ticket starts there: it has told nothing yet.
+    pub const NONE: Self = Self { watermark: Timestamp::MIN, flow: Flow::Active };
+}
+
+/// Where a chain's events come from. Touched only by the holder of the chain's token.
+pub trait Intake: Send + 'static {
+    /// The payload.
+    type Item: Send + 'static;
+
+    /// Puts about `budget` events into `batch`, which is empty.
+    fn take(&mut self, budget: usize, batch: &mut Batch<Self::Item>) -> Pulled;
+
+    /// As `take`, but each event goes to `run`, with whether it is late. A source in the usual case
+    /// hands its events over without a batch between, which saves a third of a light chain's time;
+    /// all others fill `batch` and empty it.
+    #[inline]
+    fn pull(
+        &mut self,
+        budget: usize,
+        batch: &mut Batch<Self::Item>,
+        run: &mut impl FnMut(Event<Self::Item>, bool),
+    ) -> Pulled {
+        let pulled = self.take(budget, batch);
+        batch.drain(run);
+        pulled
+    }
+
+    /// The promise after what was handed out.
+    fn progress(&self) -> Progress;
+
+    /// When, on the monotonic clock, it must be looked at even if nothing comes.
+    fn deadline(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Events it holds back.
+    fn held(&self) -> usize {
+        0
+    }
+
+    /// The input that holds the watermark back, where there are several.
+    fn holding(&self) -> Option<usize> {
+        None
+    }
+
+    /// The chain is over: nothing more is wanted.
+    fn close(&mut self) {}
+}

@@ -1,0 +1,32 @@
+#![doc = include_str!("README.md")]
+
+mod assemble;
+mod chain;
+mod channel;
+mod engine;
+mod intake;
+#[cfg(all(test, loom))]
+mod loom_tests;
+mod outlet;
+mod parker;
+mod pool;
+mod port;
+mod push;
+mod query;
+mod sleep;
+mod stats;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod tickets;
+mod timers;
+mod token;
+
+pub use assemble::Assembler;
+pub use channel::{ChannelOp, Receiver, Sender, WhenFull, channel};
+pub use engine::{Engine, EngineError, QueryHandle, Settings};
+pub use outlet::{Fanout, Outlet, Router};
+pub use pool::TaskRef;
+pub use port::{Port, Room};
+pub use push::{Line, PushError, PushHandle};
+pub use query::{ChainReport, QueryFailure, QueryId, Status};
+pub use stats::{ChainStats, LatencyStats};

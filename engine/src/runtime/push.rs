@@ -1,0 +1,204 @@
+//! The way in for other threads.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::event::{Batch, Event};
+use crate::operator::Flow;
+use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::time::Timestamp;
+
+use super::chain::BATCH;
+use super::engine::Shared;
+use super::parker::Parker;
+use super::pool::Pool;
+use super::port::{Packet, Port, Refusal};
+
+/// Why a push was not accepted. The value comes back.
+#[derive(PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PushError<T> {
+    /// The inbox is full; only `try_push` says so.
+    #[error("the inbox is full")]
+    Full(T),
+    /// The query is over, has been told to end, or was never submitted and is gone.
+    #[error("the query takes no more events")]
+    Closed(T),
+}
+
+/// Without the value, so that a push can be unwrapped whatever is pushed.
+impl<T> fmt::Debug for PushError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            PushError::Full(_) => "Full(..)",
+            PushError::Closed(_) => "Closed(..)",
+        })
+    }
+}
+
+/// Pushes events into a query from any thread. Clones push to the same source; when the last one is
+/// dropped, the source ends.
+///
+/// Events that one handle pushes stay in their order.
+pub struct PushHandle<T> {
+    line: Arc<Line<T>>,
+}
+
+/// What the handles of a source share with it.
+pub struct Line<T> {
+    port: Arc<Port<T>>,
+    time: Box<dyn Fn(&T) -> Timestamp + Send + Sync>,
+    handles: AtomicUsize,
+    engine: OnceLock<Arc<Shared>>,
+}
+
+impl<T: Send + 'static> Line<T> {
+    /// A line whose events happen when `time` says, with its first handle.
+    pub fn new(
+        time: impl Fn(&T) -> Timestamp + Send + Sync + 'static,
+    ) -> (Arc<Self>, PushHandle<T>) {
+        let line = Arc::new(Self {
+            port: Port::new(1),
+            time: Box::new(time),
+            handles: AtomicUsize::new(1),
+            engine: OnceLock::new(),
+        });
+        (line.clone(), PushHandle { line })
+    }
+
+    /// The port behind it.
+    pub fn port(&self) -> &Arc<Port<T>> {
+        &self.port
+    }
+
+    /// Says which engine reads it.
+    pub(super) fn attach(&self, engine: Arc<Shared>) {
+        // A second engine cannot come: the port is read by one chain, which its `attach` asserts.
+        let _ = self.engine.set(engine);
+    }
+
+    /// The description that it stood in is gone: unless an engine reads it, nobody ever will.
+    pub fn described(&self) {
+        if self.engine.get().is_none() {
+            self.port.seal();
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.engine.get().map_or(0, |engine| engine.now_nanos())
+    }
+
+    fn event(&self, value: T) -> Event<T> {
+        Event::new((self.time)(&value), value)
+    }
+}
+
+impl<T: Send + 'static> PushHandle<T> {
+    /// Pushes a value; waits while the inbox is full.
+    ///
+    /// # Errors
+    /// [`PushError::Closed`] if the query takes no more events.
+    pub fn push(&self, value: T) -> Result<(), PushError<T>> {
+        let mut event = self.line.event(value);
+        loop {
+            match self.line.port.push_event(event, BATCH, || self.line.now()) {
+                Ok(()) => return Ok(()),
+                Err((Refusal::Closed, event)) => return Err(PushError::Closed(event.value)),
+                Err((Refusal::Full, back)) => event = back,
+            }
+            self.wait_for_room();
+        }
+    }
+
+    /// Pushes a value if there is room for it now.
+    ///
+    /// # Errors
+    /// [`PushError::Full`] if there is not, [`PushError::Closed`] if the query takes no more events.
+    pub fn try_push(&self, value: T) -> Result<(), PushError<T>> {
+        let event = self.line.event(value);
+        self.line.port.push_event(event, BATCH, || self.line.now()).map_err(|(refusal, event)| {
+            match refusal {
+                Refusal::Full => PushError::Full(event.value),
+                Refusal::Closed => PushError::Closed(event.value),
+            }
+        })
+    }
+
+    /// Pushes values together, for less than one by one; waits while the inbox is full.
+    ///
+    /// # Errors
+    /// [`PushError::Closed`] with all values if the query takes no more events.
+    pub fn push_all(&self, values: Vec<T>) -> Result<(), PushError<Vec<T>>> {
+        let mut events = values.into_iter().map(|value| self.line.event(value)).collect::<Vec<_>>();
+        while !events.is_empty() {
+            let rest = events.split_off(events.len().min(BATCH));
+            let mut batch = Batch::from(std::mem::replace(&mut events, rest));
+            loop {
+                let packet = Packet {
+                    input: 0,
+                    batch,
+                    watermark: Timestamp::MIN,
+                    flow: Flow::Active,
+                    born: self.line.now(),
+                };
+                match self.line.port.push_outside(packet) {
+                    Ok(()) => break,
+                    Err((Refusal::Closed, packet)) => {
+                        let mut values = Vec::new();
+                        packet.batch.consume(|event, _| values.push(event.value));
+                        values.extend(events.into_iter().map(|event| event.value));
+                        return Err(PushError::Closed(values));
+                    }
+                    Err((Refusal::Full, packet)) => batch = packet.batch,
+                }
+                self.wait_for_room();
+            }
+        }
+        Ok(())
+    }
+
+    /// Promises that nothing pushed from now on is earlier than `watermark`; what is, is late. It
+    /// adds to what the source's watermark strategy promises.
+    pub fn advance(&self, watermark: Timestamp) {
+        let packet =
+            Packet { input: 0, batch: Batch::default(), watermark, flow: Flow::Active, born: 0 };
+        self.line.port.push(packet);
+    }
+
+    /// Events pushed that no worker has taken yet.
+    pub fn depth(&self) -> usize {
+        self.line.port.depth()
+    }
+
+    fn wait_for_room(&self) {
+        let parker = Arc::new(Parker::default());
+        if !self.line.port.wait_outside(&parker) {
+            return;
+        }
+        Pool::block(|timeout| parker.park_for(timeout));
+    }
+}
+
+impl<T> Clone for PushHandle<T> {
+    fn clone(&self) -> Self {
+        // Relaxed: a new handle comes from a living one.
+        self.line.handles.fetch_add(1, Ordering::Relaxed);
+        Self { line: self.line.clone() }
+    }
+}
+
+impl<T> Drop for PushHandle<T> {
+    fn drop(&mut self) {
+        // AcqRel: the end follows all that every other handle has pushed.
+        if self.line.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.line.port.push(Packet {
+                input: 0,
+                batch: Batch::default(),
+                watermark: Timestamp::MIN,
+                flow: Flow::Ended,
+                born: 0,
+            });
+        }
+    }
+}

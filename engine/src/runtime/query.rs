@@ -1,0 +1,335 @@
+//! What the chains of one query have in common: how it is meant to end, how it ended, and its names.
+
+use std::panic::Location;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::operator::{Failure, Flow};
+use crate::plan::{Plan, Site};
+use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use crate::sync::{Condvar, Deadline, Mutex};
+use crate::time::{Clock, Timestamp};
+
+use super::pool::TaskRef;
+use super::stats::ChainStats;
+
+/// Names a query within its engine. Never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(pub u64);
+
+impl std::fmt::Display for QueryId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "q{}", self.0)
+    }
+}
+
+/// Where a query stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Status {
+    /// It takes events.
+    Running,
+    /// Its sources have been told to end; what they gave is being processed.
+    Draining,
+    /// It is told to stop: what was taken is processed, nothing fires.
+    Stopping,
+    /// It is told to abandon everything.
+    Cancelling,
+    /// All sources ended or were drained; everything open has fired.
+    Completed,
+    /// It was stopped.
+    Stopped,
+    /// It was cancelled.
+    Cancelled,
+    /// It could not go on.
+    Failed(QueryFailure),
+}
+
+impl Status {
+    /// Whether it is over.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Status::Completed | Status::Stopped | Status::Cancelled | Status::Failed(_))
+    }
+}
+
+/// Why a query could not go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "operator {operator:?} ({location}){}{}: {message}",
+    .time.map(|time| format!(" at event time {time}")).unwrap_or_default(),
+    .event.as_ref().map(|event| format!(", event {event}")).unwrap_or_default()
+)]
+#[non_exhaustive]
+pub struct QueryFailure {
+    /// The operator's name.
+    pub operator: String,
+    /// The user's source line on which the operator was made.
+    pub location: String,
+    /// The event time it was working at, where there was one.
+    pub time: Option<Timestamp>,
+    /// The event it was working at, in words, behind `debug_events`.
+    pub event: Option<String>,
+    /// How many events its chain had taken before the batch it failed in.
+    pub position: u64,
+    /// What happened.
+    pub message: String,
+}
+
+const RUN: u8 = 0;
+const DRAIN: u8 = 1;
+const STOP: u8 = 2;
+const CANCEL: u8 = 3;
+
+/// How a query is meant to end, seen by its chains at every batch.
+pub struct Control {
+    wish: AtomicU8,
+    clock: Arc<dyn Clock>,
+}
+
+impl Control {
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(Self { wish: AtomicU8::new(RUN), clock })
+    }
+
+    /// Wishes only grow: a query told to stop cannot be drained any more.
+    fn wish(&self, wish: u8) {
+        // Release: pairs with the acquires below; who sees the wish sees what led to it.
+        self.wish.fetch_max(wish, Ordering::AcqRel);
+    }
+
+    fn wished(&self) -> u8 {
+        self.wish.load(Ordering::Acquire)
+    }
+
+    /// How sources are to end, if they are to.
+    pub fn ending(&self) -> Option<Flow> {
+        match self.wished() {
+            RUN => None,
+            DRAIN => Some(Flow::Ended),
+            _ => Some(Flow::Halted),
+        }
+    }
+
+    /// Whether everything is to be abandoned.
+    pub fn cancelled(&self) -> bool {
+        self.wished() == CANCEL
+    }
+
+    /// The engine's clock in nanoseconds; never 0.
+    pub fn now_nanos(&self) -> u64 {
+        self.clock.monotonic().as_nanos() as u64 + 1
+    }
+}
+
+/// A chain as its query sees it.
+pub(super) trait ChainView: Send + Sync {
+    fn stats(&self) -> ChainStats;
+    fn state_name(&self) -> &'static str;
+}
+
+pub(super) struct ChainEntry {
+    pub task: TaskRef,
+    pub view: Arc<dyn ChainView>,
+    /// Which piece of the plan it runs, and as which shard.
+    pub piece: usize,
+    pub shard: u16,
+}
+
+/// The shared part of a query.
+pub struct QueryCore {
+    pub(super) id: QueryId,
+    pub(super) name: String,
+    pub(super) plan: Arc<Plan>,
+    pub(super) control: Arc<Control>,
+    chains: Mutex<Chains>,
+    remaining: AtomicUsize,
+    outcome: Mutex<Outcome>,
+    over: Condvar,
+    on_over: Box<dyn Fn(QueryId) + Send + Sync>,
+}
+
+#[derive(Default)]
+struct Chains {
+    live: Vec<ChainEntry>,
+    /// What was counted, once the query is over and its chains are gone.
+    last: Vec<ChainReport>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    failure: Option<QueryFailure>,
+    over: bool,
+}
+
+/// One chain in a report.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ChainReport {
+    /// Which piece of the plan it runs.
+    pub piece: usize,
+    /// As which of the piece's shards.
+    pub shard: u16,
+    /// The names of its operators, source first.
+    pub operators: Vec<String>,
+    /// The state of its token: idle, queued, running, waiting for room, done.
+    pub state: &'static str,
+    /// Its counters.
+    pub stats: ChainStats,
+    /// The input that holds its watermark back, by name, where there are several.
+    pub held_by: Option<String>,
+}
+
+impl QueryCore {
+    pub(super) fn new(
+        id: QueryId,
+        name: String,
+        plan: Arc<Plan>,
+        control: Arc<Control>,
+        on_over: Box<dyn Fn(QueryId) + Send + Sync>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            name,
+            plan,
+            control,
+            chains: Mutex::default(),
+            remaining: AtomicUsize::new(0),
+            outcome: Mutex::default(),
+            over: Condvar::new(),
+            on_over,
+        })
+    }
+
+    /// Takes the query's chains and sets them off.
+    pub(super) fn start(self: &Arc<Self>, chains: Vec<ChainEntry>) {
+        if chains.is_empty() {
+            self.remaining.store(1, Ordering::Release);
+            self.chain_over();
+            return;
+        }
+        self.remaining.store(chains.len(), Ordering::Release);
+        let tasks: Vec<_> = chains.iter().map(|entry| entry.task.clone()).collect();
+        self.chains.lock().live = chains;
+        tasks.into_iter().for_each(|task| task.notify());
+    }
+
+    fn wake_all(&self) {
+        let tasks: Vec<_> =
+            self.chains.lock().live.iter().map(|entry| entry.task.clone()).collect();
+        tasks.into_iter().for_each(|task| task.wake());
+    }
+
+    pub(super) fn drain(&self) {
+        self.control.wish(DRAIN);
+        self.wake_all();
+    }
+
+    pub(super) fn stop(&self) {
+        self.control.wish(STOP);
+        self.wake_all();
+    }
+
+    pub(super) fn cancel(&self) {
+        self.control.wish(CANCEL);
+        self.wake_all();
+    }
+
+    /// Ends the query because of `failure` of a chain that had taken `position` events. The first
+    /// failure counts.
+    pub(super) fn fail(&self, failure: Failure, position: u64) {
+        let site = self.plan.site(failure.operator);
+        let failure = QueryFailure {
+            operator: site.name.clone(),
+            location: site.place(),
+            time: failure.time,
+            event: failure.event,
+            position,
+            message: failure.message,
+        };
+        tracing::warn!(query = %self.id, name = self.name, %failure, "query failed");
+        self.outcome.lock().failure.get_or_insert(failure);
+        self.cancel();
+    }
+
+    /// One chain is over; the last one ends the query.
+    pub(super) fn chain_over(&self) {
+        // AcqRel: what each chain did is seen by the one that ends the query.
+        if self.remaining.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        let report = self.chain_reports();
+        let chains = {
+            let mut chains = self.chains.lock();
+            chains.last = report;
+            std::mem::take(&mut chains.live)
+        };
+        drop(chains);
+        self.outcome.lock().over = true;
+        tracing::debug!(query = %self.id, name = self.name, status = ?self.status(), "query over");
+        (self.on_over)(self.id);
+        self.over.notify_all();
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let outcome = self.outcome.lock();
+        match (outcome.over, &outcome.failure, self.control.wished()) {
+            (true, Some(failure), _) => Status::Failed(failure.clone()),
+            (true, None, CANCEL) => Status::Cancelled,
+            (true, None, STOP) => Status::Stopped,
+            (true, None, _) => Status::Completed,
+            (false, _, CANCEL) => Status::Cancelling,
+            (false, _, STOP) => Status::Stopping,
+            (false, _, DRAIN) => Status::Draining,
+            (false, _, _) => Status::Running,
+        }
+    }
+
+    /// Waits until it is over, at most `timeout` if there is one. `true`: it is.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
+        let deadline = timeout.map(Deadline::after);
+        let mut outcome = self.outcome.lock();
+        while !outcome.over {
+            match deadline {
+                None => self.over.wait(&mut outcome),
+                Some(deadline) => {
+                    if self.over.wait_for(&mut outcome, deadline.left()).timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        outcome.over
+    }
+
+    pub(super) fn chain_reports(&self) -> Vec<ChainReport> {
+        let chains = self.chains.lock();
+        if chains.live.is_empty() {
+            return chains.last.clone();
+        }
+        let mut reports: Vec<_> = chains
+            .live
+            .iter()
+            .map(|entry| {
+                let stats = entry.view.stats();
+                ChainReport {
+                    piece: entry.piece,
+                    shard: entry.shard,
+                    operators: self.plan.operator_names(entry.piece),
+                    state: entry.view.state_name(),
+                    held_by: stats.holding.map(|input| self.plan.input_name(entry.piece, input)),
+                    stats,
+                }
+            })
+            .collect();
+        // As in the plan: sources first.
+        reports.sort_by_key(|report| (report.piece, report.shard));
+        reports
+    }
+}
+
+impl Site {
+    fn place(&self) -> String {
+        let location: &Location<'_> = self.location;
+        format!("{}:{}:{}", location.file(), location.line(), location.column())
+    }
+}
