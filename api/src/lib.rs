@@ -1,1 +1,32 @@
-pub fn x(){}
+#![doc = include_str!("../README.md")]
+
+mod build;
+mod engine;
+mod query;
+pub mod stream;
+
+pub use build::Build;
+pub use engine::{Engine, EngineBuilder};
+pub use query::{BuildError, Query};
+pub use stream::{BoxedStream, KeyedStream, Shared, Stream};
+
+pub use hdrhistogram::Histogram;
+pub use mizzle_engine::Event;
+pub use mizzle_engine::operator::aggregate;
+pub use mizzle_engine::operator::{ProcessCx, ProcessOp, Windowed, Windows};
+pub use mizzle_engine::plan;
+pub use mizzle_engine::runtime::{
+    ChainReport, ChainStats, EngineError, LatencyStats, PushError, PushHandle, QueryFailure,
+    QueryHandle, QueryId, Receiver, Status, WhenFull,
+};
+pub use mizzle_engine::{sink, source, time};
+
+/// Keyed state and keys.
+pub mod state {
+    pub use mizzle_engine::state::{FloatKey, Keyed};
+}
+
+/// The front page of the project: its example must run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct FrontPage;

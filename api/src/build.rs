@@ -1,0 +1,154 @@
+//! How a fluent description becomes typed chains: each call wraps the calls before it, and closing a
+//! stream pushes the consumer behind it inside, up to the head.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use mizzle_engine::operator::{Consumer, OpId};
+use mizzle_engine::runtime::{Assembler, Line, Port};
+use mizzle_engine::source::{BadRecord, Source};
+use mizzle_engine::time::{Timestamp, Watermarks};
+
+/// A stream that is being described, from its head on. Implemented by Mizzle's own types only.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a stream that operators can follow",
+    note = "a keyed stream takes stateful operators only: put `map`, `filter` and the like before `key_by`"
+)]
+pub trait Build: Sized + 'static {
+    /// The payload of its events.
+    type Out: Send + 'static;
+
+    /// Puts `next` behind it and hands the chain to the assembler.
+    #[doc(hidden)]
+    fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>);
+}
+
+/// A segment that is being closed.
+#[doc(hidden)]
+pub struct Closing<'a> {
+    pub(crate) assembler: &'a mut Assembler,
+    pub(crate) segment: usize,
+}
+
+impl Closing<'_> {
+    /// Puts `consumer`, whose first operator is `op` and keeps one state, behind `upstream`: fused,
+    /// or as a chain of its own where the plan cuts.
+    pub(crate) fn stateful<B, C>(&mut self, upstream: B, op: OpId, consumer: C)
+    where
+        B: Build,
+        C: Consumer<B::Out>,
+    {
+        if self.assembler.plan().cut_before(op).is_some() {
+            let outlet = self.assembler.cut(op, consumer);
+            upstream.close(outlet, self);
+        } else {
+            upstream.close(consumer, self);
+        }
+    }
+
+    /// As `stateful`, for an operator that keeps a state per key and may be split into shards.
+    pub(crate) fn keyed<B, C, H>(&mut self, upstream: B, op: OpId, consumer: C, hash: H)
+    where
+        B: Build,
+        C: Consumer<B::Out>,
+        H: Fn(&B::Out) -> u64 + Send + Sync + 'static,
+    {
+        match self.assembler.plan().cut_before(op) {
+            Some(shards) if shards > 1 => {
+                let router = self.assembler.cut_shards(op, consumer, hash);
+                upstream.close(router, self);
+            }
+            _ => self.stateful(upstream, op, consumer),
+        }
+    }
+}
+
+/// Where a stream starts at a source.
+pub struct FromSource<S: Source> {
+    pub(crate) source: S,
+    pub(crate) watermarks: Watermarks<S::Item>,
+    pub(crate) rejects: Option<Arc<Port<BadRecord>>>,
+}
+
+impl<S: Source> Build for FromSource<S> {
+    type Out = S::Item;
+
+    fn close<N: Consumer<S::Item>>(self, next: N, closing: &mut Closing<'_>) {
+        closing.assembler.source(closing.segment, self.source, self.watermarks, self.rejects, next);
+    }
+}
+
+/// Where a stream starts with what other threads push.
+pub struct FromPush<T: Send + 'static> {
+    pub(crate) line: Described<T>,
+    pub(crate) watermarks: Watermarks<T>,
+}
+
+/// A line that stands in a description: if that goes without having been submitted, those who push
+/// are told so, instead of waiting for ever for room.
+pub(crate) struct Described<T: Send + 'static>(pub(crate) Arc<Line<T>>);
+
+impl<T: Send + 'static> Drop for Described<T> {
+    fn drop(&mut self) {
+        self.0.described();
+    }
+}
+
+impl<T: Send + 'static> Build for FromPush<T> {
+    type Out = T;
+
+    fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
+        closing.assembler.pushed(closing.segment, &self.line.0, self.watermarks, next);
+    }
+}
+
+/// Where a stream starts behind a cut: a branch, a side output, a union, `boxed`.
+pub struct FromPort<T> {
+    pub(crate) port: Arc<Port<T>>,
+}
+
+impl<T: Send + 'static> Build for FromPort<T> {
+    type Out = T;
+
+    fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
+        self.port.mark_used();
+        let piece = closing.assembler.plan().head_of(closing.segment);
+        closing.assembler.inbox(piece, self.port, next);
+    }
+}
+
+/// Where a stream starts at a shared one.
+pub struct FromShared<T> {
+    pub(crate) readers: Rc<RefCell<Vec<Arc<Port<T>>>>>,
+}
+
+impl<T: Send + 'static> Build for FromShared<T> {
+    type Out = T;
+
+    fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
+        let port = Port::new(1);
+        self.readers.borrow_mut().push(port.clone());
+        FromPort { port }.close(next, closing);
+    }
+}
+
+/// Where a stream starts with time stamps assigned anew.
+pub struct FromRetimed<T, A> {
+    pub(crate) port: Arc<Port<T>>,
+    pub(crate) assign: A,
+    pub(crate) watermarks: Watermarks<T>,
+}
+
+impl<T, A> Build for FromRetimed<T, A>
+where
+    T: Send + 'static,
+    A: FnMut(&T) -> Timestamp + Send + 'static,
+{
+    type Out = T;
+
+    fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
+        self.port.mark_used();
+        closing.assembler.retimed(closing.segment, self.port, self.assign, self.watermarks, next);
+    }
+}

@@ -1,0 +1,129 @@
+//! Streams and the operators that follow them.
+
+mod flags;
+mod fork;
+mod keyed;
+mod out;
+mod stateful;
+mod stateless;
+mod window;
+
+use std::panic::Location;
+use std::time::Duration;
+
+use mizzle_engine::operator::OpId;
+use mizzle_engine::plan::{Head, Shape};
+use mizzle_engine::source::Source;
+use mizzle_engine::time::Watermarks;
+
+use crate::build::{FromPort, FromPush, FromSource};
+use crate::query::{Draft, GraphRef};
+
+pub use flags::{Stateful, Stateless};
+pub use fork::{Branches, Shared};
+pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
+pub use stateful::Applied;
+pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
+pub use window::{WindowOp, Windowing};
+
+/// A stream of events: a source and the operators behind it, up to where it is looked at.
+///
+/// Every call returns another stream; what a stream does is decided when it reaches a sink, or a
+/// point where streams fork or meet.
+#[must_use = "a stream does nothing before it reaches a sink"]
+pub struct Stream<B> {
+    graph: GraphRef,
+    draft: Draft,
+    build: B,
+}
+
+/// A stream whose type can be written down: for struct fields, recursion and long chains.
+pub type BoxedStream<T> = Stream<FromPort<T>>;
+
+impl<B> Stream<B> {
+    /// A new segment that starts at `head`.
+    pub(crate) fn new(graph: &GraphRef, head: Head, inputs: Vec<usize>, build: B) -> Self {
+        let segment = graph.borrow_mut().open_segment();
+        let draft = Draft { segment, head, inputs, ops: Vec::new() };
+        Self { graph: graph.clone(), draft, build }
+    }
+
+    /// A stream that reads what this one's segment sends to another chain.
+    pub(crate) fn behind<C>(&self, build: C) -> Stream<C> {
+        Stream::new(&self.graph, Head::Stream, vec![self.draft.segment], build)
+    }
+
+    /// Adds an operator of `kind` that `wrap` puts behind what there is.
+    #[track_caller]
+    fn then<C>(
+        mut self,
+        kind: &'static str,
+        shape: Shape,
+        wrap: impl FnOnce(B, OpId) -> C,
+    ) -> Stream<C> {
+        let op = self.graph.borrow_mut().add_site(kind, shape, Location::caller());
+        self.draft.ops.push(op);
+        Stream { graph: self.graph, draft: self.draft, build: wrap(self.build, op) }
+    }
+
+    /// The operator that was added last, or the head.
+    fn last_op(&self) -> Option<OpId> {
+        self.draft.ops.last().copied().or(match self.draft.head {
+            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. } => Some(op),
+            Head::Stream | Head::Side { .. } => None,
+        })
+    }
+
+    /// Calls the operator that was added last `name`, in reports and errors.
+    pub fn name(self, name: &str) -> Self {
+        if let Some(op) = self.last_op() {
+            self.graph.borrow_mut().site_mut(op).name = name.to_owned();
+        }
+        self
+    }
+
+    fn refuse(&self, reason: impl ToString) {
+        if let Some(op) = self.last_op() {
+            self.graph.borrow_mut().refuse(op, reason);
+        }
+    }
+}
+
+/// Sets what a head promises about its watermarks, and notes it down for the plan.
+fn promise<T: 'static, B>(stream: &mut Stream<B>, watermarks: &Watermarks<T>) {
+    if let Err(error) = watermarks.check() {
+        stream.refuse(error);
+    }
+    match &mut stream.draft.head {
+        Head::Source { in_order, .. } | Head::Retimed { in_order, .. } => {
+            *in_order = watermarks.is_in_order();
+        }
+        Head::Stream | Head::Side { .. } | Head::Union { .. } => {}
+    }
+}
+
+impl<S: Source> Stream<FromSource<S>> {
+    /// Says how far the source may be out of order, and so when its event time moves on.
+    pub fn watermarks(mut self, watermarks: Watermarks<S::Item>) -> Self {
+        promise(&mut self, &watermarks);
+        self.build.watermarks = watermarks;
+        self
+    }
+}
+
+impl<T: Send + 'static> Stream<FromPush<T>> {
+    /// Says how far the source may be out of order, and so when its event time moves on.
+    pub fn watermarks(mut self, watermarks: Watermarks<T>) -> Self {
+        promise(&mut self, &watermarks);
+        self.build.watermarks = watermarks;
+        self
+    }
+
+    /// Has the source counted as idle when nothing was pushed for `quiet` of processing time and all
+    /// that was pushed is taken: it does not hold a union's watermark back then.
+    pub fn idle_after(mut self, quiet: Duration) -> Self {
+        let watermarks = self.build.watermarks.idle_after(quiet);
+        self.build.watermarks = Watermarks::ascending();
+        self.watermarks(watermarks)
+    }
+}
