@@ -1,0 +1,249 @@
+//! A program as a query of the public API.
+
+use std::time::Duration;
+
+use mizzle::aggregate::{Aggregate, count, fold};
+use mizzle::sink::Collected;
+use mizzle::time::{Timestamp, Watermarks};
+use mizzle::{
+    BoxedStream, Build, Event, ProcessCx, ProcessOp, Query, Stream, Windowed, Windows, source,
+};
+
+use super::naive::Timed;
+use super::program::*;
+
+fn at(micros: i64) -> Timestamp {
+    Timestamp::from_micros(micros)
+}
+
+fn us(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
+/// As `naive::sequence`, in parts that can be merged (the hash and the factor of what came before),
+/// and the sum.
+fn add(acc: &mut (i64, i64, i64), value: &Value) {
+    merge(acc, &(value.1 + 1, 1_009, value.1));
+}
+
+fn merge(acc: &mut (i64, i64, i64), later: &(i64, i64, i64)) {
+    let hash = (acc.0 * later.1 + later.0) % 1_000_033;
+    *acc = (hash, acc.1 * later.1 % 1_000_033, acc.2 + later.2);
+}
+
+/// The sum, or where events are in order a number that depends on their order. One type for both,
+/// because every type of chain is compiled.
+fn total(in_order: bool) -> impl Aggregate<Value, Out = i64> {
+    let finish = move |acc: &(i64, i64, i64)| if in_order { acc.0 } else { acc.2 };
+    fold(|| (0, 1, 0), add, merge, finish)
+}
+
+struct Described {
+    delay: i64,
+}
+
+impl Described {
+    fn say(cx: &mut ProcessCx<'_, u32, Value, Value>, reply: Reply) {
+        reply.main.into_iter().for_each(|value| cx.emit(value));
+        reply.side.into_iter().for_each(|value| cx.emit_side(value));
+        reply.set.into_iter().for_each(|due| cx.set_timer(at(due)));
+        reply.cancel.into_iter().for_each(|due| cx.cancel_timer(at(due)));
+        if reply.clear {
+            cx.clear();
+        }
+    }
+}
+
+impl ProcessOp<u32, Value> for Described {
+    type State = i64;
+    type Out = Value;
+    type Side = Value;
+
+    fn event(
+        &self,
+        cx: &mut ProcessCx<'_, u32, Value, Value>,
+        state: &mut i64,
+        (key, number): Value,
+    ) {
+        let reply = on_event(key, state, cx.time().as_micros(), number, self.delay);
+        Self::say(cx, reply);
+    }
+
+    fn timer(&self, cx: &mut ProcessCx<'_, u32, Value, Value>, state: &mut i64, due: Timestamp) {
+        let reply = on_timer(*cx.key(), state, cx.time().as_micros(), due.as_micros(), self.delay);
+        Self::say(cx, reply);
+    }
+}
+
+fn key((key, _): &Value) -> u32 {
+    *key
+}
+
+fn result<K>(of: impl Fn(K) -> u32) -> impl Fn(Windowed<K, (u64, i64)>) -> Value {
+    move |Windowed { key, start, end, value }| {
+        windowed(of(key), start.as_micros(), end.as_micros(), value)
+    }
+}
+
+/// A stateful operator, cut off behind.
+fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> BoxedStream<Value> {
+    match (kind, keyed) {
+        (Kind::Apply, false) => stream.apply_stateful(0, apply).in_order_if(flag).boxed(),
+        (Kind::Apply, true) => {
+            stream.key_by(key).apply_stateful(0, apply).in_order_if(flag).boxed()
+        }
+        (Kind::Reduce, _) => stream.reduce(reduce).in_order_if(flag).boxed(),
+        (Kind::Transition, _) => {
+            let moved = stream.key_by(key).state_transition(0, transition, is_final);
+            moved.in_order_if(flag).map(with_state).boxed()
+        }
+        (Kind::Window(spec), false) => {
+            let whole = stream.window(windows(spec)).aggregate((count(), total(flag)));
+            whole.in_order_if(flag).map(result(|()| 0)).boxed()
+        }
+        (Kind::Window(spec), true) => {
+            let keyed = stream.key_by(key).window(windows(spec)).aggregate((count(), total(flag)));
+            keyed.in_order_if(flag).map(result(|key| key)).boxed()
+        }
+    }
+}
+
+fn windows(WindowSpec { size, hop, offset }: WindowSpec) -> Windows {
+    Windows::hopping(us(size), us(hop)).offset(us(offset))
+}
+
+/// The operators of shape 0 in one segment.
+fn first_shape<B: Build<Out = Value>>(
+    stream: Stream<B>,
+    fused: &Fused,
+) -> Stream<impl Build<Out = Value> + use<B>> {
+    let by = fused.number;
+    let mapped = stream.map(map(by)).filter(keep(by));
+    mapped.apply_stateful(0, apply).in_order_if(fused.first).map(map(by))
+}
+
+/// The operators of shape 1 in one segment.
+fn second_shape(
+    stream: BoxedStream<Value>,
+    fused: &Fused,
+) -> Stream<impl Build<Out = Value> + use<>> {
+    let &Fused { number: by, window, first, second, .. } = fused;
+    let keyed = stream.filter_map(filter_map(by)).key_by(key).window(windows(window));
+    let made = keyed.aggregate((count(), total(first))).in_order_if(first);
+    made.map(result(|key| key)).apply_stateful(0, apply).in_order_if(second)
+}
+
+/// The operators of a shape in one segment, and the side outputs as streams of their own.
+fn fuse(stream: BoxedStream<Value>, fused: &Fused) -> Vec<BoxedStream<Value>> {
+    let &Fused { number: by, delay, first, second, .. } = fused;
+    match fused.shape {
+        0 => vec![first_shape(stream, fused).boxed()],
+        1 => vec![second_shape(stream, fused).boxed()],
+        2 => {
+            let (main, side) = stream.key_by(key).process(Described { delay });
+            let reduced = main.in_order_if(first).map(map(by)).key_by(key).reduce(reduce);
+            vec![reduced.in_order_if(second).boxed(), side]
+        }
+        3 => {
+            let moved = stream.flat_map(flat_map).state_transition(0, transition, is_final);
+            let looked = moved.in_order_if(first).map(with_state).inspect(|_, _| ());
+            vec![looked.filter(keep(by)).boxed()]
+        }
+        _ => {
+            let reduced = stream.map(map(by)).parallel().reduce(reduce).in_order_if(first);
+            let moved = reduced.key_by(key).state_transition(0, transition, is_final);
+            vec![moved.in_order_if(second).map(with_state).boxed()]
+        }
+    }
+}
+
+fn through(stream: BoxedStream<Value>, op: &Op) -> Vec<BoxedStream<Value>> {
+    match op {
+        Op::Map(by) => vec![stream.map(map(*by)).boxed()],
+        Op::Filter(by) => vec![stream.filter(keep(*by)).boxed()],
+        Op::FilterMap(by) => vec![stream.filter_map(filter_map(*by)).boxed()],
+        Op::FlatMap => vec![stream.flat_map(flat_map).boxed()],
+        Op::Inspect => vec![stream.inspect(|_, _| ()).boxed()],
+        Op::Stateful { kind, keyed, flag } => vec![stateful(stream, *kind, *keyed, *flag)],
+        Op::Process { delay, flag } => {
+            let (main, side) = stream.key_by(key).process(Described { delay: *delay });
+            vec![main.in_order_if(*flag).boxed(), side]
+        }
+        Op::Split(by) => {
+            let (hits, rest) = stream.split(keep(*by));
+            vec![hits, rest]
+        }
+        Op::Branches(a, b) => {
+            let mut branches = stream.branches();
+            let (first, second) = (branches.when(keep(*a)), branches.when(keep(*b)));
+            vec![first, second, branches.rest()]
+        }
+        Op::SplitLate => {
+            let (on_time, late) = stream.split_late();
+            vec![on_time, late]
+        }
+        Op::Share(readers) => {
+            let shared = stream.share();
+            (0..*readers).map(|_| shared.clone().boxed()).collect()
+        }
+        Op::Retime { slack } => {
+            let (on_time, _) = stream.split_late();
+            let watermarks = Watermarks::bounded(us(*slack));
+            vec![on_time.assign_timestamps(|value| at(new_time(value)), watermarks).boxed()]
+        }
+        Op::Fused(fused) => fuse(stream, fused),
+    }
+}
+
+/// The query of `program`, and its sinks in the order of `naive::evaluate`.
+pub fn build(program: &Program) -> (Query, Vec<Collected<Value>>) {
+    let query = Query::new("random");
+    let mut pool = Vec::new();
+    for (index, spec) in program.sources.iter().enumerate() {
+        let events: Vec<_> =
+            spec.events.iter().map(|(time, value)| Event::new(at(*time), *value)).collect();
+        let mut stream = query.source(&format!("source {index}"), source::events(events));
+        if let Some(slack) = spec.slack {
+            stream = stream.watermarks(Watermarks::bounded(us(slack)));
+        }
+        match &spec.fused {
+            Some(fused) => pool.push(first_shape(stream, fused).boxed()),
+            None => pool.push(stream.boxed()),
+        }
+    }
+    for step in &program.steps {
+        match step {
+            Step::One { at, op } => {
+                let stream = pool.remove(at % pool.len());
+                pool.extend(through(stream, op));
+            }
+            Step::Union { at } => {
+                let mut inputs = Vec::new();
+                for at in at {
+                    if !pool.is_empty() {
+                        inputs.push(pool.remove(at % pool.len()));
+                    }
+                }
+                let first = inputs.remove(0);
+                pool.push(first.union_all(inputs));
+            }
+        }
+    }
+    let mut sinks = Vec::new();
+    for (index, stream) in pool.into_iter().enumerate() {
+        match &program.ends[index % program.ends.len()] {
+            End::Plain => sinks.push(stream.collect()),
+            End::InOrder => sinks.push(stream.apply_stateful(0, apply).in_order().collect()),
+            End::Fused(fused) if fused.shape == 0 => {
+                sinks.push(first_shape(stream, fused).collect());
+            }
+            End::Fused(fused) => sinks.push(second_shape(stream, fused).collect()),
+        }
+    }
+    (query, sinks)
+}
+
+/// What is in a sink.
+pub fn seen(sink: &Collected<Value>) -> Vec<Timed> {
+    sink.events().into_iter().map(|event| (event.time.as_micros(), event.value)).collect()
+}
