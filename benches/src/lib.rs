@@ -1,1 +1,16 @@
-pub fn x(){}
+//! Workloads of Mizzle, each beside a hand-written program that does the same.
+//!
+//! The hand-written programs share no code with the engine. Data is generated before anything is
+//! timed; both programs read the same data, in turn, in the same process, and must come to the same
+//! checksum. What is compared is CPU time of the whole process, because wall-clock time means little
+//! on a shared machine.
+
+pub mod cli;
+mod data;
+mod measure;
+mod platform;
+mod workloads;
+
+pub use data::Reading;
+pub use measure::{Report, Run};
+pub use workloads::{Setting, WORKLOADS, Workload};

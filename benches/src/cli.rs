@@ -1,0 +1,133 @@
+//! The command line of the benchmarks: `mizzle bench WORKLOAD`.
+
+use std::io::{self, Write};
+
+use clap::Parser;
+
+use crate::measure::{BenchError, Report, measure};
+use crate::workloads::{Setting, WORKLOADS, Workload};
+
+/// Measures a workload, alone or against a hand-written program that does the same.
+#[derive(Clone, Debug, Parser)]
+#[command(after_help = workloads_help())]
+pub struct Args {
+    /// Which workload, or all of them.
+    #[arg(value_parser = parse_workload)]
+    workload: Choice,
+    /// Events, of all sources together.
+    #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    events: u64,
+    /// Distinct keys.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    keys: u64,
+    /// Worker threads.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
+    workers: u64,
+    /// Events per batch, at most.
+    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    batch: u64,
+    /// Flag the stateful operator in-order (the default).
+    #[arg(long, conflicts_with = "unordered")]
+    in_order: bool,
+    /// Do not flag it.
+    #[arg(long)]
+    unordered: bool,
+    /// What the data is made from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Timed runs, or pairs of runs.
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    repeat: u64,
+    /// Run the hand-written program in turn with Mizzle and give the ratio of CPU times.
+    #[arg(long)]
+    versus_baseline: bool,
+    /// Print one line of JSON per workload.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Choice {
+    All,
+    One(&'static str),
+}
+
+fn workloads_help() -> String {
+    let lines: Vec<_> = WORKLOADS
+        .iter()
+        .map(|workload| format!("  {:<16} {}", workload.name, workload.about))
+        .collect();
+    format!("Workloads:\n{}\n  {:<16} all of these", lines.join("\n"), "all")
+}
+
+fn parse_workload(name: &str) -> Result<Choice, String> {
+    if name == "all" {
+        return Ok(Choice::All);
+    }
+    let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    match names.iter().find(|known| **known == name) {
+        Some(known) => Ok(Choice::One(known)),
+        None => Err(format!("there are {}, all", names.join(", "))),
+    }
+}
+
+impl Args {
+    fn setting(&self) -> Setting {
+        Setting {
+            events: self.events as usize,
+            keys: self.keys,
+            workers: self.workers as usize,
+            batch: self.batch as usize,
+            in_order: !self.unordered,
+            seed: self.seed,
+            repeat: self.repeat as usize,
+            versus_baseline: self.versus_baseline,
+        }
+    }
+
+    fn workloads(&self) -> impl Iterator<Item = &'static Workload> + '_ {
+        WORKLOADS.iter().filter(|workload| match self.workload {
+            Choice::All => true,
+            Choice::One(name) => workload.name == name,
+        })
+    }
+
+    /// Runs what was asked for and prints it.
+    ///
+    /// # Errors
+    /// If an engine cannot be started, results disagree, or the report cannot be written.
+    pub fn run(&self) -> Result<(), BenchError> {
+        for workload in self.workloads() {
+            let report = measure(workload, &self.setting())?;
+            let text = if self.json {
+                serde_json::to_string(&report).expect("numbers and texts can be written")
+            } else {
+                line(&report)
+            };
+            match writeln!(io::stdout(), "{text}") {
+                // Whoever has stopped reading gets no complaint, and no more measurements.
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn line(report: &Report) -> String {
+    let mut line = format!(
+        "{:<16} {:>6.1} M events/s of CPU time   {:>6.1} M events/s   workers {}   {}   checksum {}",
+        report.workload,
+        report.events_per_cpu_s / 1e6,
+        report.events_per_s / 1e6,
+        report.workers,
+        if report.in_order { "in order" } else { "unordered" },
+        report.checksum,
+    );
+    if let (Some(ratio), Some(theirs)) = (report.ratio_cpu, report.baseline_events_per_cpu_s) {
+        let by_hand =
+            format!("\n{:<16} {:>6.1} M events/s by hand   ratio_cpu {ratio:.2}", "", theirs / 1e6);
+        line.push_str(&by_hand);
+    }
+    line
+}

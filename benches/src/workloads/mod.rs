@@ -1,0 +1,123 @@
+//! The workloads. Each has a Mizzle query and a hand-written program for the same data.
+
+mod chain;
+mod union;
+mod window;
+
+use std::sync::{Arc, Mutex};
+
+use mizzle::sink::{Sink, SinkError};
+use mizzle::{Engine, Event, Query, QueryHandle, Status};
+
+use crate::data::Data;
+
+/// How a workload is run.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Events of all sources together.
+    pub events: usize,
+    /// Distinct keys.
+    pub keys: u64,
+    /// Worker threads.
+    pub workers: usize,
+    /// Events per batch, at most.
+    pub batch: usize,
+    /// Whether the stateful operator is flagged in-order.
+    pub in_order: bool,
+    /// What the data is made from.
+    pub seed: u64,
+    /// Timed runs.
+    pub repeat: usize,
+    /// Whether the hand-written program runs in turn with Mizzle.
+    pub versus_baseline: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// What the results come to.
+    pub checksum: u64,
+    /// Late events.
+    pub late: u64,
+}
+
+/// Data of one run, made before it is timed.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// A stream per source.
+    pub streams: Vec<Data>,
+}
+
+impl Prepared {
+    /// Events of all streams together.
+    pub fn events(&self) -> usize {
+        self.streams.iter().map(|stream| stream.len()).sum()
+    }
+}
+
+/// A workload.
+pub struct Workload {
+    /// What the command line calls it.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// Whether results unflagged are those of some order only, so that no two runs need agree.
+    pub order_shows: bool,
+    /// Makes its data.
+    pub prepare: fn(&Setting) -> Prepared,
+    /// Runs it on Mizzle.
+    pub mizzle: fn(&Prepared, &Setting, &Engine) -> Outcome,
+    /// Runs the hand-written program; what its results come to.
+    pub baseline: fn(&Prepared, &Setting) -> u64,
+}
+
+/// All workloads.
+pub const WORKLOADS: &[Workload] =
+    &[chain::CHAIN, window::WINDOW, window::WINDOW_DISORDER, union::UNION];
+
+/// Mixes a word into a checksum that depends on order.
+#[inline]
+fn mix(checksum: u64, word: u64) -> u64 {
+    (checksum.rotate_left(5) ^ word).wrapping_add(word)
+}
+
+/// A sink that folds events into a checksum and leaves it behind when the stream ends.
+struct Checksum<F> {
+    sum: u64,
+    fold: F,
+    result: Arc<Mutex<Option<u64>>>,
+}
+
+impl<T, F: Fn(u64, &Event<T>) -> u64 + Send + 'static> Sink<T> for Checksum<F> {
+    #[inline]
+    fn event(&mut self, event: Event<T>) {
+        self.sum = (self.fold)(self.sum, &event);
+    }
+
+    fn end(&mut self) -> Result<(), SinkError> {
+        *self.result.lock().map_err(|_| SinkError::new("poisoned"))? = Some(self.sum);
+        Ok(())
+    }
+}
+
+/// Where a checksum is found after the run.
+struct Left(Arc<Mutex<Option<u64>>>);
+
+fn checksum<F>(fold: F) -> (Checksum<F>, Left) {
+    let result = Arc::new(Mutex::new(None));
+    (Checksum { sum: 0, fold, result: result.clone() }, Left(result))
+}
+
+/// Submits `query`, waits for it, and reads what its sink left.
+fn run(engine: &Engine, query: Query, result: &Left) -> Outcome {
+    let handle =
+        engine.submit(query).unwrap_or_else(|error| panic!("the workload is wrong: {error}"));
+    let status = handle.wait();
+    assert_eq!(status, Status::Completed);
+    let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
+    Outcome { checksum, late: late(&handle) }
+}
+
+fn late(handle: &QueryHandle) -> u64 {
+    handle.chains().iter().map(|chain| chain.stats.late).sum()
+}
