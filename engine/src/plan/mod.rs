@@ -3,7 +3,7 @@
 //!
 //! The description is a list of *segments*: runs of operators between the points where streams fork
 //! or meet. The planner cuts segments into *pieces*, each of which becomes a chain. Its rules are the
-//! closed table in the README of the crate `mizzle`; [`rules`] applies them, [`explain`](Plan::explain)
+//! closed table in the README of the crate `mizzle`; `rules.rs` applies them, [`explain`](Plan::explain)
 //! shows what came out and why.
 
 mod explain;

@@ -25,7 +25,7 @@ pub fn csv<W: Write>(writer: W) -> Csv<W> {
     Csv { writer: ::csv::Writer::from_writer(writer), error: None }
 }
 
-/// A sink that writes to a new file at `path`: see [`csv`].
+/// A sink that writes to a new file at `path`: see [`csv()`].
 ///
 /// # Errors
 /// If the file cannot be created.
@@ -33,7 +33,7 @@ pub fn csv_file(path: impl AsRef<Path>) -> io::Result<Csv<File>> {
     Ok(csv(File::create(path)?))
 }
 
-/// What [`csv`] and [`csv_file`] return.
+/// What [`csv()`] and [`csv_file`] return.
 pub struct Csv<W: Write> {
     writer: ::csv::Writer<W>,
     /// The first thing that went wrong and was not reported yet.

@@ -46,7 +46,7 @@ where
     }
 }
 
-/// The records of the file at `path`: see [`csv`].
+/// The records of the file at `path`: see [`csv()`].
 ///
 /// # Errors
 /// If the file cannot be opened.
@@ -58,7 +58,7 @@ where
     Ok(csv(File::open(path)?, time))
 }
 
-/// What [`csv`] and [`csv_file`] return.
+/// What [`csv()`] and [`csv_file`] return.
 pub struct Csv<T, R, F> {
     /// Opened by the first pull, when all options are known.
     unopened: Option<R>,
