@@ -68,10 +68,7 @@ impl<B> Stream<B> {
 
     /// The operator that was added last, or the head.
     fn last_op(&self) -> Option<OpId> {
-        self.draft.ops.last().copied().or(match self.draft.head {
-            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. } => Some(op),
-            Head::Stream | Head::Side { .. } => None,
-        })
+        self.draft.ops.last().copied().or(self.draft.head.op())
     }
 
     /// Calls the operator that was added last `name`, in reports and errors.

@@ -137,8 +137,6 @@ struct Held<S> {
     arrival: u64,
     /// When its timers are due, in order.
     dues: VecDeque<Timestamp>,
-    /// Its handler is at work, or has panicked and the key is to start afresh.
-    busy: bool,
 }
 
 impl<S> Held<S> {
@@ -185,22 +183,15 @@ impl<K: Hash + Eq + Clone, S: Default> ProcessState<K, S> {
     fn with_event<Out, Side>(
         &mut self,
         key: K,
-        reset_on_panic: bool,
         said: &mut Said<Out, Side>,
         handler: impl FnOnce(&K, &mut S, &mut Said<Out, Side>),
     ) {
         let arrivals = &mut self.arrivals;
         let (key, held) = self.keys.entry_with_key(key, || {
             *arrivals += 1;
-            Held { state: S::default(), arrival: *arrivals, dues: VecDeque::new(), busy: false }
+            Held { state: S::default(), arrival: *arrivals, dues: VecDeque::new() }
         });
-        if held.busy {
-            held.cancel_all(&mut self.timers);
-            held.state = S::default();
-        }
-        held.busy = reset_on_panic;
         handler(key, &mut held.state, said);
-        held.busy = false;
         for change in said.timers.drain(..) {
             held.apply(key, change, &mut self.timers);
         }
@@ -215,19 +206,13 @@ impl<K: Hash + Eq + Clone, S: Default> ProcessState<K, S> {
     fn with_timer<Out, Side>(
         &mut self,
         key: K,
-        reset_on_panic: bool,
         ending: bool,
         said: &mut Said<Out, Side>,
         handler: impl FnOnce(&K, &mut S, &mut Said<Out, Side>),
     ) {
         let held = self.keys.get_mut(&key).expect("a key with a timer is held");
         held.dues.pop_front();
-        if held.busy {
-            return self.forget(&key);
-        }
-        held.busy = reset_on_panic;
         handler(&key, &mut held.state, said);
-        held.busy = false;
         for change in said.timers.drain(..) {
             if !(ending && matches!(change, TimerChange::Set(_))) {
                 held.apply(&key, change, &mut self.timers);
@@ -313,14 +298,30 @@ where
         }
     }
 
-    /// Runs a handler. `false`: it panicked, which resets its key; what it had said goes nowhere.
+    /// Runs `work` with the user's handler in it, which notes down whose key it is at. If it panics and
+    /// that is to reset its key only, the key starts afresh, without timers, and what the handler had
+    /// said goes nowhere; else that goes on.
     #[inline]
-    fn handled(&self, cx: &mut Cx, time: Timestamp, handler: impl FnOnce()) -> bool {
-        if self.reset_on_panic {
-            return cx.caught(handler).is_some();
+    fn handle(
+        &self,
+        run: &mut RunOf<T, K, P, N, S>,
+        cx: &mut Cx,
+        time: Timestamp,
+        work: impl FnOnce(&mut ProcessState<K, P::State>, &mut Said<P::Out, P::Side>, &mut Option<K>),
+    ) {
+        run.said.reset();
+        let (own, said) = (&mut run.own, &mut run.said);
+        if !self.reset_on_panic {
+            cx.call(self.op, time, || work(own, said, &mut None));
+        } else {
+            let mut key = None;
+            if cx.caught(|| work(own, said, &mut key)).is_none() {
+                run.said.reset();
+                // The key's own functions may panic again: then they are to blame.
+                cx.call(self.op, time, || key.map(|key| run.own.forget(&key)));
+            }
         }
-        cx.call(self.op, time, handler);
-        true
+        self.push(run, cx, time);
     }
 
     /// Fires all that is due at `clock`.
@@ -332,17 +333,15 @@ where
             let ((due, _), key) = timer.remove_entry();
             let time = due.max(run.own.clock);
             run.own.clock = time;
-            run.said.reset();
-            let (own, said) = (&mut run.own, &mut run.said);
-            let run_timer = || {
-                own.with_timer(key, self.reset_on_panic, ending, said, |key, state, said| {
-                    let mut cx = ProcessCx { key, time, late: false, said };
-                    self.process.timer(&mut cx, state, due);
+            self.handle(run, cx, time, |own, said, at_work| {
+                if self.reset_on_panic {
+                    *at_work = Some(key.clone());
+                }
+                own.with_timer(key, ending, said, |key, state, said| {
+                    let mut told = ProcessCx { key, time, late: false, said };
+                    self.process.timer(&mut told, state, due);
                 });
-            };
-            if self.handled(cx, time, run_timer) {
-                self.push(run, cx, time);
-            }
+            });
         }
         cx.late = late;
     }
@@ -374,17 +373,16 @@ where
             self.fire(run, cx, time, false);
             run.own.clock = run.own.clock.max(time);
         }
-        run.said.reset();
-        let (own, said, late) = (&mut run.own, &mut run.said, cx.late);
-        let run_event = || {
+        let late = cx.late;
+        self.handle(run, cx, time, |own, said, at_work| {
             let key = (self.key)(&value);
-            own.with_event(key, self.reset_on_panic, said, |key, state, said| {
+            if self.reset_on_panic {
+                *at_work = Some(key.clone());
+            }
+            own.with_event(key, said, |key, state, said| {
                 self.process.event(&mut ProcessCx { key, time, late, said }, state, value);
             });
-        };
-        if self.handled(cx, time, run_event) {
-            self.push(run, cx, time);
-        }
+        });
         self.fire(run, cx, run.own.clock, false);
     }
 

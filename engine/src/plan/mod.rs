@@ -75,6 +75,16 @@ pub enum Head {
     },
 }
 
+impl Head {
+    /// The operator that stands for it in reports, if one does.
+    pub fn op(&self) -> Option<OpId> {
+        match self {
+            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. } => Some(*op),
+            Head::Stream | Head::Side { .. } => None,
+        }
+    }
+}
+
 /// A run of operators between two points where streams fork or meet.
 #[derive(Clone, Debug)]
 pub struct Segment {
@@ -217,12 +227,8 @@ impl Plan {
     }
 
     /// The operator that stands for a piece's head, where it has one.
-    fn head_op(&self, piece: &Piece) -> Option<OpId> {
-        match self.spec.segments[piece.segment].head {
-            _ if !piece.at_head => None,
-            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. } => Some(op),
-            Head::Stream | Head::Side { .. } => None,
-        }
+    pub(crate) fn head_op(&self, piece: &Piece) -> Option<OpId> {
+        self.head(piece.segment).op().filter(|_| piece.at_head)
     }
 
     /// The names of a piece's operators, its head first.

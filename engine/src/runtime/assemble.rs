@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use crate::event::Event;
 use crate::operator::{Consumer, OpId};
-use crate::plan::{Head, Mode, Plan, Reorder};
+use crate::plan::{Mode, Plan, Reorder};
 use crate::source::{BadRecord, Source};
 use crate::time::{Timestamp, Watermarks};
 
 use super::chain::{Chain, Frame};
-use super::engine::Shared;
+use super::engine::{Settings, Shared};
 use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
-use super::outlet::{Fanout, Outlet, Router, Target};
+use super::outlet::{Outlet, Router, Target};
 use super::port::{Packet, Port, Room};
 use super::push::Line;
 use super::query::{ChainEntry, QueryCore};
@@ -66,8 +66,8 @@ impl Assembler {
         &mut self,
         from: usize,
         ports: &[Arc<Port<T>>],
-    ) -> Fanout<T> {
-        Fanout::new(ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
+    ) -> Outlet<T> {
+        Outlet::to_all(ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
     }
 
     /// `None`: nobody reads that port.
@@ -85,7 +85,7 @@ impl Assembler {
     }
 
     /// Cuts the chain before `op`, which becomes the first operator of chains of its own (as many as
-    /// it has shards) that run `consumer`; what is upstream gets the outlet that `link` is handed.
+    /// it has shards) that run `consumer`; the returned outlet is for what is upstream.
     pub fn cut<T, C>(&mut self, op: OpId, consumer: C) -> Outlet<T>
     where
         T: Send + 'static,
@@ -154,7 +154,7 @@ impl Assembler {
                 Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
         }
         let intake = SourceIntake::new(source, self.query.control.clone());
-        let intake = self.timed(&frame, intake, watermarks);
+        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
         self.pending.push(Box::new(move || entry(&Chain::new(frame, intake, consumer))));
     }
@@ -177,14 +177,10 @@ impl Assembler {
         frame.depth = depth_of(&port);
         let attach = port.clone();
         let intake = PushIntake::new(port, self.query.control.clone());
-        let intake = self.timed(&frame, intake, watermarks);
+        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || {
-            let chain = Chain::new(frame, intake, consumer);
-            let entry = entry(&chain);
-            attach.attach(Arc::downgrade(&entry.task), capacity);
-            entry
-        }));
+        self.pending
+            .push(Box::new(move || reads(&attach, capacity, &Chain::new(frame, intake, consumer))));
     }
 
     /// A chain that reads `port` and assigns time stamps anew, as the head of `segment`.
@@ -202,20 +198,13 @@ impl Assembler {
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         frame.depth = depth_of(&port);
-        let (engine, query) = (self.engine.clone(), self.query.clone());
+        let (engine, stage) = (self.engine.clone(), self.has_stage(&frame));
         let consumer = Arc::new(consumer);
         self.pending.push(Box::new(move || {
             let settings = engine.settings();
-            let (capacity, cap, clock) =
-                (settings.inbox_capacity, settings.hold_cap, settings.clock.clone());
-            let inbox = InboxIntake::new(port.clone(), false, cap);
-            let stage = query.plan.pieces()[frame.piece].reorder == Reorder::Stage;
-            let assigned = Assigned::new(inbox, assign);
-            let intake = Timed::new(assigned, watermarks, stage, clock, cap);
-            let chain = Chain::new(frame, intake, consumer);
-            let entry = entry(&chain);
-            port.attach(Arc::downgrade(&entry.task), capacity);
-            entry
+            let inbox = InboxIntake::new(port.clone(), false, settings.hold_cap);
+            let intake = timed(settings, stage, Assigned::new(inbox, assign), watermarks);
+            reads(&port, settings.inbox_capacity, &Chain::new(frame, intake, consumer))
         }));
     }
 
@@ -230,22 +219,13 @@ impl Assembler {
         self.pending.push(Box::new(move || {
             let settings = engine.settings();
             let intake = InboxIntake::new(port.clone(), merge, settings.hold_cap);
-            let chain = Chain::new(frame, intake, consumer);
-            let entry = entry(&chain);
-            port.attach(Arc::downgrade(&entry.task), settings.inbox_capacity);
-            entry
+            reads(&port, settings.inbox_capacity, &Chain::new(frame, intake, consumer))
         }));
     }
 
-    fn timed<I: Intake>(
-        &self,
-        frame: &Frame,
-        intake: I,
-        watermarks: Watermarks<I::Item>,
-    ) -> Timed<I> {
-        let settings = self.engine.settings();
-        let stage = self.plan().pieces()[frame.piece].reorder == Reorder::Stage;
-        Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
+    /// Whether the plan has put a reorder stage at the entry of the frame's piece.
+    fn has_stage(&self, frame: &Frame) -> bool {
+        self.plan().pieces()[frame.piece].reorder == Reorder::Stage
     }
 
     fn next_frame(&mut self, piece: usize) -> Frame {
@@ -268,7 +248,8 @@ impl Assembler {
             query: self.query.clone(),
             piece,
             shard,
-            head: plan.blamed_head(piece),
+            // What the intake does is blamed on the head, where there is one, else on what is first.
+            head: plan.head_op(planned).or(planned.ops.first().copied()).unwrap_or_default(),
             exclusive: planned.exclusive,
             ordered: planned.mode == Mode::Ordered,
             ticket_order: planned.ticket_order,
@@ -279,6 +260,27 @@ impl Assembler {
             depth: Box::new(|| 0),
         }
     }
+}
+
+fn timed<I: Intake>(
+    settings: &Settings,
+    stage: bool,
+    intake: I,
+    watermarks: Watermarks<I::Item>,
+) -> Timed<I> {
+    Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
+}
+
+/// The entry of a chain that reads `port`.
+fn reads<T, I, C>(port: &Port<T>, capacity: usize, chain: &Arc<Chain<I, C>>) -> ChainEntry
+where
+    T: Send + 'static,
+    I: Intake,
+    C: Consumer<I::Item>,
+{
+    let entry = entry(chain);
+    port.attach(Arc::downgrade(&entry.task), capacity);
+    entry
 }
 
 fn entry<I: Intake, C: Consumer<I::Item>>(chain: &Arc<Chain<I, C>>) -> ChainEntry {
@@ -302,19 +304,4 @@ fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progr
     let events: Vec<_> = records.into_iter().map(|record| Event::new(time, record)).collect();
     let flow = if progress.flow.is_over() { progress.flow } else { Default::default() };
     port.push(Packet { input: 0, batch: events.into(), watermark: Timestamp::MIN, flow, born: 0 });
-}
-
-impl Plan {
-    /// The operator that is blamed for what a piece's intake does.
-    fn blamed_head(&self, piece: usize) -> OpId {
-        let planned = &self.pieces()[piece];
-        match self.head(planned.segment) {
-            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. }
-                if planned.at_head =>
-            {
-                *op
-            }
-            _ => planned.ops.first().copied().unwrap_or_default(),
-        }
-    }
 }

@@ -181,7 +181,8 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let (pulled, progress) = ran.map_err(|payload| self.blame(cx, payload))?;
         work.position += pulled.taken;
         self.deliver(cx);
-        self.account(intake, &pulled, progress, cx);
+        self.counts.pulled(&pulled, progress, intake.held(), intake.holding());
+        self.account_operators(cx);
         work.promised = progress;
         if let Some(message) = pulled.failure {
             return Err(self.head_failure(message));
@@ -265,11 +266,6 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         cx.outbox.drain(..).for_each(|parcel| parcel.deliver());
     }
 
-    fn account(&self, intake: &I, pulled: &Pulled, progress: Progress, cx: &mut Cx) {
-        self.counts.pulled(pulled, progress, intake.held(), intake.holding());
-        self.account_operators(cx);
-    }
-
     fn account_operators(&self, cx: &mut Cx) {
         let counters = std::mem::take(&mut cx.counters);
         if self.frame.has_sink && counters.out > 0 && cx.born > 0 {
@@ -298,18 +294,14 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
                 (pulled, progress)
             }))
         };
-        let failure = match &taken {
-            Ok((pulled, _)) => pulled.failure.clone(),
-            Err(_) => None,
+        let taken = match taken {
+            Ok((Pulled { failure: Some(message), .. }, _)) => Err(self.head_failure(message)),
+            Ok(taken) => Ok(taken),
+            Err(payload) => Err(self.blame(&mut Cx::default(), payload)),
         };
-        let (pulled, progress) = match (taken, failure) {
-            (Ok(taken), None) => taken,
-            (Ok(_), Some(message)) => {
-                self.frame.query.fail(self.head_failure(message), work.position);
-                return self.abandon(&mut work);
-            }
-            (Err(payload), _) => {
-                let failure = self.blame(&mut Cx::default(), payload);
+        let (pulled, progress) = match taken {
+            Ok(taken) => taken,
+            Err(failure) => {
                 self.frame.query.fail(failure, work.position);
                 return self.abandon(&mut work);
             }

@@ -24,7 +24,7 @@ mod token;
 pub use assemble::Assembler;
 pub use channel::{ChannelOp, Receiver, Sender, WhenFull, channel};
 pub use engine::{Engine, EngineError, QueryHandle, Settings};
-pub use outlet::{Fanout, Outlet, Router};
+pub use outlet::{Outlet, Router};
 pub use pool::TaskRef;
 pub use port::{Port, Room};
 pub use push::{Line, PushError, PushHandle};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::{Batch, Event};
-use crate::operator::{Consumer, Cx, Flow, Parcel};
+use crate::operator::{Consumer, Cx, Flow, OpId, Parcel};
 use crate::state::{StateError, Visit};
 use crate::time::Timestamp;
 
@@ -65,6 +65,10 @@ impl<T> Outgoing<T> {
         self.batch.push(event, late);
     }
 
+    fn promise(&mut self, watermark: Timestamp) {
+        self.watermark = self.watermark.max(watermark);
+    }
+
     /// What to send now, if anything.
     fn take(&mut self, cx: &mut Cx) -> Option<(Batch<T>, Timestamp, Flow)> {
         if self.flow != Flow::Ended {
@@ -106,72 +110,31 @@ fn seal<T: Send + 'static>(
     cx.outbox.push(Box::new(Sealed { port: target.port.clone(), packet }));
 }
 
-/// Feeds one chain. Without a target (a stream that nobody uses) events are counted as dropped.
+/// Feeds one chain, or several with clones of everything. Without a target (a stream that nobody uses)
+/// events are counted as dropped.
 pub struct Outlet<T> {
-    target: Option<Target<T>>,
+    targets: Vec<Target<T>>,
+    /// How a batch is copied for all targets but the last.
+    copy: fn(&Batch<T>) -> Batch<T>,
 }
 
 impl<T> Outlet<T> {
     /// An outlet to `target`.
     pub fn new(target: Option<Target<T>>) -> Self {
-        Self { target }
+        let copy = |_: &Batch<T>| unreachable!("one target at most gets the batch itself");
+        Self { targets: target.into_iter().collect(), copy }
+    }
+
+    /// An outlet to all of `targets`.
+    pub fn to_all(targets: Vec<Target<T>>) -> Self
+    where
+        T: Clone,
+    {
+        Self { targets, copy: Batch::clone }
     }
 }
 
 impl<T: Send + 'static> Consumer<T> for Outlet<T> {
-    type State = Outgoing<T>;
-
-    fn state(&self) -> Outgoing<T> {
-        Outgoing::default()
-    }
-
-    #[inline]
-    fn event(&self, state: &mut Outgoing<T>, cx: &mut Cx, event: Event<T>) {
-        if self.target.is_some() {
-            state.push(event, cx.late);
-        } else {
-            cx.counters.dropped += 1;
-        }
-    }
-
-    fn watermark(&self, state: &mut Outgoing<T>, _: &mut Cx, watermark: Timestamp) {
-        state.watermark = state.watermark.max(watermark);
-    }
-
-    fn end(&self, state: &mut Outgoing<T>, _: &mut Cx) {
-        state.flow = Flow::Ended;
-    }
-
-    fn flush(&self, state: &mut Outgoing<T>, cx: &mut Cx) {
-        if let Some(target) = &self.target
-            && let Some((batch, watermark, flow)) = state.take(cx)
-        {
-            seal(target, cx, batch, watermark, flow);
-        }
-    }
-
-    fn next_timer(&self, _: &Outgoing<T>) -> Option<Timestamp> {
-        None
-    }
-
-    fn visit(&self, _: &mut Outgoing<T>, _: &mut dyn Visit) -> Result<(), StateError> {
-        Ok(())
-    }
-}
-
-/// Feeds several chains with clones of everything.
-pub struct Fanout<T> {
-    targets: Vec<Target<T>>,
-}
-
-impl<T> Fanout<T> {
-    /// An outlet to all of `targets`.
-    pub fn new(targets: Vec<Target<T>>) -> Self {
-        Self { targets }
-    }
-}
-
-impl<T: Clone + Send + 'static> Consumer<T> for Fanout<T> {
     type State = Outgoing<T>;
 
     fn state(&self) -> Outgoing<T> {
@@ -188,7 +151,7 @@ impl<T: Clone + Send + 'static> Consumer<T> for Fanout<T> {
     }
 
     fn watermark(&self, state: &mut Outgoing<T>, _: &mut Cx, watermark: Timestamp) {
-        state.watermark = state.watermark.max(watermark);
+        state.promise(watermark);
     }
 
     fn end(&self, state: &mut Outgoing<T>, _: &mut Cx) {
@@ -199,7 +162,7 @@ impl<T: Clone + Send + 'static> Consumer<T> for Fanout<T> {
         let Some((last, others)) = self.targets.split_last() else { return };
         if let Some((batch, watermark, flow)) = state.take(cx) {
             for target in others {
-                seal(target, cx, batch.clone(), watermark, flow);
+                seal(target, cx, (self.copy)(&batch), watermark, flow);
             }
             seal(last, cx, batch, watermark, flow);
         }
@@ -216,7 +179,7 @@ impl<T: Clone + Send + 'static> Consumer<T> for Fanout<T> {
 
 /// Feeds the shards of a keyed chain: each event to the shard of its key, the rest to all.
 pub struct Router<T, F> {
-    op: crate::operator::OpId,
+    op: OpId,
     hash: F,
     targets: Vec<Target<T>>,
 }
@@ -224,7 +187,7 @@ pub struct Router<T, F> {
 impl<T, F> Router<T, F> {
     /// An outlet to the shard that `hash` of an event picks among `targets`. `op` is the keyed
     /// operator behind it, whose key function `hash` calls.
-    pub fn new(op: crate::operator::OpId, hash: F, targets: Vec<Target<T>>) -> Self {
+    pub fn new(op: OpId, hash: F, targets: Vec<Target<T>>) -> Self {
         Self { op, hash, targets }
     }
 }
@@ -251,7 +214,7 @@ where
 
     fn watermark(&self, state: &mut Self::State, _: &mut Cx, watermark: Timestamp) {
         for shard in state {
-            shard.watermark = shard.watermark.max(watermark);
+            shard.promise(watermark);
         }
     }
 
@@ -283,7 +246,6 @@ mod tests {
     use std::collections::VecDeque;
 
     use super::*;
-    use crate::operator::OpId;
     use crate::state::hash;
 
     /// Odd, so that the times of one key do not all go the same way modulo the number of shards.
@@ -315,7 +277,7 @@ mod tests {
 
     #[test]
     fn every_reader_of_a_fanout_gets_everything() {
-        assert_eq!(fed(Fanout::new, &events()), vec![events(); 4]);
+        assert_eq!(fed(Outlet::to_all, &events()), vec![events(); 4]);
     }
 
     #[test]

@@ -58,12 +58,7 @@ where
         emit: &mut impl FnMut(Event<T>),
         _: &mut Vec<BadRecord>,
     ) -> Pull {
-        let mut left = budget;
-        for event in self.iter.by_ref().take(budget) {
-            left -= 1;
-            emit(event);
-        }
-        after(left)
+        pull_each(&mut self.iter, budget, emit)
     }
 }
 
@@ -82,17 +77,18 @@ where
         emit: &mut impl FnMut(Event<T>),
         _: &mut Vec<BadRecord>,
     ) -> Pull {
-        let mut left = budget;
-        for value in self.iter.by_ref().take(budget) {
-            left -= 1;
-            emit(Event::new((self.time)(&value), value));
-        }
-        after(left)
+        pull_each(&mut self.iter, budget, |value| emit(Event::new((self.time)(&value), value)))
     }
 }
 
-/// Only an iterator that has nothing more leaves some of the budget.
-fn after(left: usize) -> Pull {
+#[inline]
+fn pull_each<I: Iterator>(iter: &mut I, budget: usize, mut take: impl FnMut(I::Item)) -> Pull {
+    let mut left = budget;
+    for item in iter.by_ref().take(budget) {
+        left -= 1;
+        take(item);
+    }
+    // Only an iterator that has nothing more leaves some of the budget.
     if left == 0 { Pull::More } else { Pull::Ended }
 }
 

@@ -115,11 +115,6 @@ impl<T> Reorder<T> {
         self.spread_if_in_debt();
     }
 
-    /// Hands out every event.
-    pub fn release_all(&mut self, f: &mut impl FnMut(Event<T>)) {
-        self.release(Timestamp::MAX, f);
-    }
-
     #[inline]
     fn release_sorted(&mut self, watermark: Timestamp, f: &mut impl FnMut(Event<T>)) {
         let sorted = self.head.len() - self.unsorted;
@@ -262,7 +257,7 @@ mod tests {
             newest = newest.max(t);
             reorder.release(at(newest - 10), &mut |event| seen.push(event.time.as_micros()));
         }
-        reorder.release_all(&mut |event| seen.push(event.time.as_micros()));
+        reorder.release(Timestamp::MAX, &mut |event| seen.push(event.time.as_micros()));
         assert_eq!(seen, [14, 15, 20, 22, 40]);
     }
 
@@ -354,14 +349,14 @@ mod tests {
         (0..5_000).for_each(|i| reorder.push(Event::new(at(time()), i)));
         let mut left = 1_234;
         let run = std::panic::AssertUnwindSafe(|| {
-            reorder.release_all(&mut |_| {
+            reorder.release(Timestamp::MAX, &mut |_| {
                 left -= 1;
                 assert!(left > 0);
             });
         });
         assert!(std::panic::catch_unwind(run).is_err());
         let mut rest = Vec::new();
-        reorder.release_all(&mut |event| rest.push(event.time));
+        reorder.release(Timestamp::MAX, &mut |event| rest.push(event.time));
         assert_eq!(rest.len(), 5_000 - 1_234);
         assert!(rest.is_sorted());
     }
