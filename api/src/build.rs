@@ -19,6 +19,9 @@ pub trait Build: Sized + 'static {
     /// The payload of its events.
     type Out: Send + 'static;
 
+    /// Where it starts.
+    type Head;
+
     /// Puts `next` behind it and hands the chain to the assembler.
     #[doc(hidden)]
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>);
@@ -73,6 +76,7 @@ pub struct FromSource<S: Source> {
 
 impl<S: Source> Build for FromSource<S> {
     type Out = S::Item;
+    type Head = Self;
 
     fn close<N: Consumer<S::Item>>(self, next: N, closing: &mut Closing<'_>) {
         closing.assembler.source(closing.segment, self.source, self.watermarks, self.rejects, next);
@@ -97,6 +101,7 @@ impl<T: Send + 'static> Drop for Described<T> {
 
 impl<T: Send + 'static> Build for FromPush<T> {
     type Out = T;
+    type Head = Self;
 
     fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
         closing.assembler.pushed(closing.segment, &self.line.0, self.watermarks, next);
@@ -110,6 +115,7 @@ pub struct FromPort<T> {
 
 impl<T: Send + 'static> Build for FromPort<T> {
     type Out = T;
+    type Head = Self;
 
     fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
         self.port.mark_used();
@@ -125,6 +131,7 @@ pub struct FromShared<T> {
 
 impl<T: Send + 'static> Build for FromShared<T> {
     type Out = T;
+    type Head = Self;
 
     fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
         let port = Port::new(1);
@@ -146,6 +153,7 @@ where
     A: FnMut(&T) -> Timestamp + Send + 'static,
 {
     type Out = T;
+    type Head = Self;
 
     fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
         self.port.mark_used();

@@ -20,6 +20,9 @@ pub struct Args {
     /// Distinct keys.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     keys: u64,
+    /// Queries, where the workload is about many of them.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    queries: u64,
     /// Worker threads.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     workers: u64,
@@ -76,6 +79,7 @@ impl Args {
         Setting {
             events: self.events as usize,
             keys: self.keys,
+            queries: self.queries,
             workers: self.workers as usize,
             batch: self.batch as usize,
             in_order: !self.unordered,
@@ -128,6 +132,9 @@ fn line(report: &Report) -> String {
         let by_hand =
             format!("\n{:<16} {:>6.1} M events/s by hand   ratio_cpu {ratio:.2}", "", theirs / 1e6);
         line.push_str(&by_hand);
+    }
+    if let Some(ratio) = report.second_ratio_cpu {
+        line.push_str(&format!("   against the second program {ratio:.2}"));
     }
     line
 }

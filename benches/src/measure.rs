@@ -8,13 +8,29 @@ use serde::Serialize;
 use crate::platform::{cpu_time, peak_rss};
 use crate::workloads::{Outcome, Prepared, Setting, Workload};
 
-/// One timed run.
+/// What a run took.
 #[derive(Clone, Copy, Debug)]
-pub struct Run {
+pub struct Took {
     /// Wall-clock seconds.
     pub seconds: f64,
     /// CPU seconds of all threads.
     pub cpu_seconds: f64,
+}
+
+/// Starts to measure; what it returns stops.
+pub fn stopwatch() -> impl FnOnce() -> Took {
+    let (wall, cpu) = (Instant::now(), cpu_time());
+    move || Took {
+        seconds: wall.elapsed().as_secs_f64(),
+        cpu_seconds: (cpu_time() - cpu).as_secs_f64(),
+    }
+}
+
+/// One timed run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// What it took.
+    pub took: Took,
     /// What it came to.
     pub outcome: Outcome,
 }
@@ -53,6 +69,9 @@ pub struct Report {
     /// CPU time of Mizzle over that of the hand-written program, median of the pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_cpu: Option<f64>,
+    /// The same of a second hand-written program, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_ratio_cpu: Option<f64>,
     /// Events per CPU second of the hand-written program, median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_events_per_cpu_s: Option<f64>,
@@ -87,7 +106,7 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
     let engine = Engine::builder().workers(setting.workers).batch(setting.batch).build()?;
     let ours = || timed(|| (workload.mizzle)(&prepared, setting, &engine));
     let warm = ours();
-    let (mut runs, mut baselines) = (Vec::new(), Vec::new());
+    let (mut runs, mut baselines, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..setting.repeat {
         // In turn, and each goes first as often as the other.
         let first = setting.versus_baseline && pair % 2 == 0;
@@ -98,11 +117,15 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
         if setting.versus_baseline && !first {
             baselines.push(baseline(workload, &prepared, setting));
         }
+        if let Some(second) = workload.second_baseline.filter(|_| setting.versus_baseline) {
+            seconds.push(timed(|| second(&prepared, setting)));
+        }
     }
     let expected = warm.outcome.checksum;
     for (other, theirs) in baselines
         .iter()
         .map(|run| ("the hand-written program", run))
+        .chain(seconds.iter().map(|run| ("the second hand-written program", run)))
         .chain(runs.iter().map(|run| ("another run", run)))
     {
         let comparable = setting.in_order || !workload.order_shows;
@@ -111,21 +134,17 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
             return Err(BenchError::Disagreement { workload, ours: expected, other, theirs });
         }
     }
-    Ok(report(workload, setting, &prepared, runs, &baselines))
+    Ok(report(workload, setting, &prepared, runs, [&baselines, &seconds]))
 }
 
 fn baseline(workload: &Workload, prepared: &Prepared, setting: &Setting) -> Run {
-    timed(|| Outcome { checksum: (workload.baseline)(prepared, setting), late: 0 })
+    timed(|| (workload.baseline)(prepared, setting))
 }
 
 fn timed(run: impl FnOnce() -> Outcome) -> Run {
-    let (wall, cpu) = (Instant::now(), cpu_time());
+    let watch = stopwatch();
     let outcome = run();
-    Run {
-        seconds: wall.elapsed().as_secs_f64(),
-        cpu_seconds: (cpu_time() - cpu).as_secs_f64(),
-        outcome,
-    }
+    Run { took: outcome.took.unwrap_or_else(watch), outcome }
 }
 
 fn report(
@@ -133,31 +152,34 @@ fn report(
     setting: &Setting,
     prepared: &Prepared,
     mut runs: Vec<Run>,
-    baselines: &[Run],
+    [baselines, seconds]: [&[Run]; 2],
 ) -> Report {
     let events = prepared.events();
-    let ratios =
-        runs.iter().zip(baselines).map(|(ours, theirs)| ours.cpu_seconds / theirs.cpu_seconds);
-    let ratio_cpu = median(ratios.collect());
-    let theirs = median(baselines.iter().map(|run| events as f64 / run.cpu_seconds).collect());
-    runs.sort_by(|a, b| a.cpu_seconds.total_cmp(&b.cpu_seconds));
-    let middle = runs[runs.len() / 2];
+    let ratio = |others: &[Run]| {
+        let pairs = runs.iter().zip(others);
+        median(pairs.map(|(ours, theirs)| ours.took.cpu_seconds / theirs.took.cpu_seconds).collect())
+    };
+    let (ratio_cpu, second_ratio_cpu) = (ratio(baselines), ratio(seconds));
+    let theirs = median(baselines.iter().map(|run| events as f64 / run.took.cpu_seconds).collect());
+    runs.sort_by(|a, b| a.took.cpu_seconds.total_cmp(&b.took.cpu_seconds));
+    let Run { took, outcome } = runs[runs.len() / 2];
     Report {
         workload: workload.name,
         events,
-        seconds: middle.seconds,
-        cpu_seconds: middle.cpu_seconds,
-        events_per_s: events as f64 / middle.seconds,
-        events_per_cpu_s: events as f64 / middle.cpu_seconds,
+        seconds: took.seconds,
+        cpu_seconds: took.cpu_seconds,
+        events_per_s: events as f64 / took.seconds,
+        events_per_cpu_s: events as f64 / took.cpu_seconds,
         peak_rss_bytes: peak_rss(),
-        late: middle.outcome.late,
-        checksum: format!("{:016x}", middle.outcome.checksum),
+        late: outcome.late,
+        checksum: format!("{:016x}", outcome.checksum),
         workers: setting.workers,
         batch: setting.batch,
         in_order: setting.in_order,
         seed: setting.seed,
         repeat: setting.repeat,
         ratio_cpu,
+        second_ratio_cpu,
         baseline_events_per_cpu_s: theirs,
     }
 }

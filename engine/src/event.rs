@@ -82,6 +82,12 @@ impl<T> Batch<T> {
         &mut self.events
     }
 
+    /// Takes the events from position `from` on out, in order.
+    pub fn split_off(&mut self, from: usize) -> Vec<Event<T>> {
+        self.late.truncate(self.late.partition_point(|&position| (position as usize) < from));
+        self.events.split_off(from)
+    }
+
     /// None of its events is late any more: their times have changed.
     pub fn forgive(&mut self) {
         self.late.clear();
@@ -139,6 +145,18 @@ impl<T> Batch<T> {
             // Through a pointer: what is rare is not compiled in a second time.
             self.drain_with_late(&mut f);
         }
+    }
+
+    /// Takes the events out one by one, each with whether it is late, in order.
+    pub fn drain_each(&mut self) -> impl Iterator<Item = (Event<T>, bool)> {
+        let mut late = self.late.drain(..).peekable();
+        let events = self.events.drain(..).enumerate();
+        events.map(move |(position, event)| (event, late.next_if_eq(&(position as u32)).is_some()))
+    }
+
+    /// Its events, in order.
+    pub fn events(&self) -> &[Event<T>] {
+        &self.events
     }
 
     fn drain_with_late(&mut self, f: &mut dyn FnMut(Event<T>, bool)) {

@@ -19,7 +19,7 @@ pub type Shared<T> = Stream<FromShared<T>>;
 
 impl<B: 'static> Stream<B> {
     /// Ends the segment here: `close` builds its chains.
-    fn end(self, close: impl FnOnce(B, &mut Closing<'_>) + 'static) {
+    pub(super) fn end(self, close: impl FnOnce(B, &mut Closing<'_>) + 'static) {
         let build = self.build;
         self.graph.borrow_mut().close_segment(self.draft, move |closing| close(build, closing));
     }

@@ -183,6 +183,7 @@ where
     F: Fn(&mut S, B::Out) -> Option<U> + Send + Sync + 'static,
 {
     type Out = U;
+    type Head = B::Head;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, initial, f, codec, reset_on_panic, .. } = self;
@@ -234,6 +235,7 @@ where
     P: ProcessOp<K, B::Out>,
 {
     type Out = P::Out;
+    type Head = B::Head;
 
     fn close<N: Consumer<P::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, process, codec, reset_on_panic, side, .. } = self;

@@ -2,6 +2,7 @@
 
 mod flags;
 mod fork;
+mod group;
 mod keyed;
 mod out;
 mod stateful;
@@ -21,6 +22,7 @@ use crate::query::{Draft, GraphRef};
 
 pub use flags::{Stateful, Stateless};
 pub use fork::{Branches, Shared};
+pub use group::{FromGroup, Member};
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
@@ -95,7 +97,7 @@ fn promise<T: 'static, B>(stream: &mut Stream<B>, watermarks: &Watermarks<T>) {
         Head::Source { in_order, .. } | Head::Retimed { in_order, .. } => {
             *in_order = watermarks.is_in_order();
         }
-        Head::Stream | Head::Side { .. } | Head::Union { .. } => {}
+        Head::Stream | Head::Side { .. } | Head::Union { .. } | Head::Group { .. } => {}
     }
 }
 

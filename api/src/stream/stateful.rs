@@ -136,6 +136,7 @@ where
     F: Fn(&mut S, B::Out) -> Option<U> + Send + Sync + 'static,
 {
     type Out = U;
+    type Head = B::Head;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         let consumer = Apply::new(self.op, self.initial, self.f, self.codec, next);

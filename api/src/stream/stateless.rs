@@ -96,6 +96,7 @@ where
     B::Out: Debug,
 {
     type Out = B::Out;
+    type Head = B::Head;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(DebugEvents::new(next), closing);
@@ -109,6 +110,7 @@ where
     F: Fn(B::Out) -> U + Send + Sync + 'static,
 {
     type Out = U;
+    type Head = B::Head;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(Map::<_, _, _, false>::new(self.1, self.2, next), closing);
@@ -121,6 +123,7 @@ where
     F: Fn(&B::Out) -> bool + Send + Sync + 'static,
 {
     type Out = B::Out;
+    type Head = B::Head;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(Filter::<_, _, false>::new(self.1, self.2, next), closing);
@@ -134,6 +137,7 @@ where
     F: Fn(B::Out) -> Option<U> + Send + Sync + 'static,
 {
     type Out = U;
+    type Head = B::Head;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(FilterMap::<_, _, _, false>::new(self.1, self.2, next), closing);
@@ -148,6 +152,7 @@ where
     F: Fn(B::Out) -> I + Send + Sync + 'static,
 {
     type Out = I::Item;
+    type Head = B::Head;
 
     fn close<N: Consumer<I::Item>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(FlatMap::<_, _, _, false>::new(self.1, self.2, next), closing);
@@ -160,6 +165,7 @@ where
     F: Fn(Timestamp, &B::Out) + Send + Sync + 'static,
 {
     type Out = B::Out;
+    type Head = B::Head;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(Inspect::<_, _, false>::new(self.1, self.2, next), closing);
@@ -222,6 +228,7 @@ where
 
 impl<B: Stateless> Build for Skipping<B> {
     type Out = B::Out;
+    type Head = B::Head;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close_skipping(next, closing);

@@ -94,6 +94,7 @@ where
     A: Aggregate<B::Out>,
 {
     type Out = Windowed<K, A::Out>;
+    type Head = B::Head;
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, windows, aggregate, codec, keyed } = self;

@@ -1,6 +1,7 @@
 //! The workloads. Each has a Mizzle query and a hand-written program for the same data.
 
 mod chain;
+mod queries;
 mod union;
 mod window;
 
@@ -10,6 +11,7 @@ use mizzle::sink::{Sink, SinkError};
 use mizzle::{Engine, Event, Query, QueryHandle, Status};
 
 use crate::data::Data;
+use crate::measure::Took;
 
 /// How a workload is run.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct Setting {
     pub events: usize,
     /// Distinct keys.
     pub keys: u64,
+    /// Queries.
+    pub queries: u64,
     /// Worker threads.
     pub workers: usize,
     /// Events per batch, at most.
@@ -39,6 +43,8 @@ pub struct Outcome {
     pub checksum: u64,
     /// Late events.
     pub late: u64,
+    /// What it took, where it was measured without the preparations.
+    pub took: Option<Took>,
 }
 
 /// Data of one run, made before it is timed.
@@ -55,6 +61,13 @@ impl Prepared {
     }
 }
 
+impl Outcome {
+    /// What a hand-written program came to.
+    fn by_hand(checksum: u64) -> Self {
+        Self { checksum, late: 0, took: None }
+    }
+}
+
 /// A workload.
 pub struct Workload {
     /// What the command line calls it.
@@ -67,13 +80,15 @@ pub struct Workload {
     pub prepare: fn(&Setting) -> Prepared,
     /// Runs it on Mizzle.
     pub mizzle: fn(&Prepared, &Setting, &Engine) -> Outcome,
-    /// Runs the hand-written program; what its results come to.
-    pub baseline: fn(&Prepared, &Setting) -> u64,
+    /// Runs the hand-written program.
+    pub baseline: fn(&Prepared, &Setting) -> Outcome,
+    /// Runs another hand-written program.
+    pub second_baseline: Option<fn(&Prepared, &Setting) -> Outcome>,
 }
 
 /// All workloads.
 pub const WORKLOADS: &[Workload] =
-    &[chain::CHAIN, window::WINDOW, window::WINDOW_DISORDER, union::UNION];
+    &[chain::CHAIN, window::WINDOW, window::WINDOW_DISORDER, union::UNION, queries::QUERIES];
 
 /// Mixes a word into a checksum that depends on order.
 #[inline]
@@ -115,7 +130,7 @@ fn run(engine: &Engine, query: Query, result: &Left) -> Outcome {
     let status = handle.wait();
     assert_eq!(status, Status::Completed);
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle) }
+    Outcome { checksum, late: late(&handle), took: None }
 }
 
 fn late(handle: &QueryHandle) -> u64 {

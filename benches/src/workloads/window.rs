@@ -27,8 +27,9 @@ pub(super) const WINDOW: Workload = Workload {
     baseline: |prepared, _| {
         let mut windows = InOrder::default();
         prepared.streams[0].iter().for_each(|event| windows.add(event));
-        windows.finish()
+        Outcome::by_hand(windows.finish())
     },
+    second_baseline: None,
 };
 
 pub(super) const WINDOW_DISORDER: Workload = Workload {
@@ -43,12 +44,13 @@ pub(super) const WINDOW_DISORDER: Workload = Workload {
         mizzle(prepared, setting, engine, Watermarks::bounded(DELAY))
     },
     baseline: |prepared, setting| {
-        if setting.in_order {
+        Outcome::by_hand(if setting.in_order {
             sorted(&prepared.streams[0])
         } else {
             as_they_come(&prepared.streams[0])
-        }
+        })
     },
+    second_baseline: None,
 };
 
 /// The same for any order of results.

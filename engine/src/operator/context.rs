@@ -4,6 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::OpId;
+use super::group::MemberId;
 use crate::time::Timestamp;
 
 /// Handed to an operator with every element.
@@ -24,11 +25,21 @@ pub struct Cx {
     pub counters: Counters,
     /// What this batch leaves behind for other chains, in the order in which it was flushed.
     pub outbox: Vec<Box<dyn Parcel>>,
+    /// Whose results are being made, in a group.
+    pub member: MemberId,
+    /// How many results a group's lane has gathered, ever.
+    pub emitted: u64,
+    /// What a group's lane gathers until the batch is over.
+    pub(super) results: Option<Box<dyn Any + Send>>,
     failure: Option<Failure>,
     blame: Option<(OpId, Timestamp)>,
     /// The event being processed, in words, where the user asked for that.
     pub(super) shown: String,
 }
+
+/// Something said to a chain's first operator through its inbox, so that it has a place among the
+/// events: what it is, those two know.
+pub type Note = Box<dyn Any + Send>;
 
 /// How a stream goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -17,16 +17,17 @@ mod stateless;
 mod window;
 
 pub mod aggregate;
+pub mod group;
 
 pub use apply::{Apply, ApplyKeyed};
 pub use branch::{Branch, Predicate, SplitLate};
 pub(crate) use context::panic_message;
-pub use context::{Counters, Cx, Failure, Flow, Parcel};
+pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};
 
-use crate::event::Event;
+use crate::event::{Batch, Event};
 use crate::state::{StateError, Visit};
 use crate::time::Timestamp;
 
@@ -42,11 +43,27 @@ pub trait Consumer<T>: Send + Sync + 'static {
     /// The state before the first element.
     fn state(&self) -> Self::State;
 
+    /// Whether it gains by having a batch as a whole, in [`batch`](Consumer::batch). Else a source may
+    /// hand its events on one by one, without a batch between.
+    const WHOLE_BATCHES: bool = false;
+
     /// Takes one event. Whether it is late stands in [`Cx::late`].
     ///
     /// In an ordered chain ([`Cx::ordered`]) the event's own time is the clock: a timed operator
     /// fires what is due at or before it first.
     fn event(&self, state: &mut Self::State, cx: &mut Cx, event: Event<T>);
+
+    /// Takes the events of a batch, which is empty then.
+    #[inline]
+    fn batch(&self, state: &mut Self::State, cx: &mut Cx, batch: &mut Batch<T>) {
+        batch.drain(|event, late| {
+            cx.late = late;
+            self.event(state, cx, event);
+        });
+    }
+
+    /// Takes a note that was put into the chain's inbox, behind the events before it.
+    fn note(&self, _state: &mut Self::State, _cx: &mut Cx, _note: Note) {}
 
     /// Takes the promise that no later event is earlier than `watermark`, fires what is due, and
     /// passes on this operator's own promise.

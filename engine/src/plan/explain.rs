@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Head, Mode, Piece, Plan, Reorder, Shape, Site};
+use super::{Head, Piece, Plan, Reorder, Shape, Site};
 use crate::operator::OpId;
 
 impl Plan {
@@ -103,6 +103,11 @@ impl Plan {
         if site.shape == Shape::Keyed {
             text.push_str(" per key");
         }
+        if self.spec.segments.iter().any(|segment| {
+            matches!(segment.head, Head::Group { .. }) && segment.ops.contains(&op)
+        }) {
+            text.push_str(" per member");
+        }
         text
     }
 
@@ -121,7 +126,7 @@ impl Plan {
 
 fn describe_mode(piece: &Piece) -> String {
     match (piece.mode, piece.shards) {
-        (mode @ Mode::Parallel, shards) if shards > 1 => format!("{mode} in {shards} shards"),
+        (mode, shards) if shards > 1 => format!("{mode} in {shards} shards"),
         (mode, _) => mode.to_string(),
     }
 }

@@ -66,6 +66,13 @@ pub enum Head {
         /// The operator that stands for the union in reports.
         op: OpId,
     },
+    /// One other segment, whose events a group hands to its members: the segment is their template.
+    Group {
+        /// The operator that stands for the group in reports.
+        op: OpId,
+        /// Whether every lane must see every event.
+        spreads: bool,
+    },
     /// One other segment whose time stamps are assigned anew.
     Retimed {
         /// The operator that assigns them.
@@ -79,7 +86,10 @@ impl Head {
     /// The operator that stands for it in reports, if one does.
     pub fn op(&self) -> Option<OpId> {
         match self {
-            Head::Source { op, .. } | Head::Union { op } | Head::Retimed { op, .. } => Some(*op),
+            Head::Source { op, .. }
+            | Head::Union { op }
+            | Head::Group { op, .. }
+            | Head::Retimed { op, .. } => Some(*op),
             Head::Stream | Head::Side { .. } => None,
         }
     }

@@ -7,6 +7,10 @@
 
 use super::{Head, Mode, Piece, Reorder, Segment, Shape, Site, Spec};
 use crate::operator::OpId;
+use crate::operator::group::BUCKETS;
+
+/// Lanes of a group per worker.
+const LANES_PER_WORKER: usize = 4;
 
 pub(super) fn pieces(spec: &Spec, workers: usize) -> Vec<Piece> {
     let demands = Demands::new(spec);
@@ -75,6 +79,16 @@ impl Planner<'_> {
         };
         let mut piece = self.piece(index, inputs);
         piece.at_head = true;
+        if let Head::Group { .. } = segment.head {
+            // Members are in one piece with all of their template: what one keeps nobody else
+            // touches, so nothing in it needs a cut.
+            piece.exclusive = true;
+            piece.shards = self.lanes(index);
+            piece.ops.clone_from(&segment.ops);
+            let last = self.close(piece, None);
+            self.last_of.push(last);
+            return;
+        }
         piece.reorder = reorder(segment, demand.is_some());
         for &op in &segment.ops {
             let shards = self.shards(op);
@@ -116,6 +130,18 @@ impl Planner<'_> {
     /// Whether `op` or something behind it wants its events in order.
     fn demanded(&self, op: OpId) -> bool {
         self.site(op).in_order || self.demands.after[op.0 as usize].is_some()
+    }
+
+    /// In how many lanes the members of the group at the head of `segment` lie.
+    fn lanes(&self, segment: usize) -> u16 {
+        let behind = match self.spec.segments[segment].ops.last() {
+            Some(last) => self.demands.after[last.0 as usize],
+            None => self.demands.entry[segment],
+        };
+        // Several per worker, so that busy members do not all lie with one worker; few enough that a
+        // batch still brings a lane many events. A power of two, as the buckets are.
+        let lanes = (LANES_PER_WORKER * self.workers).next_power_of_two().min(BUCKETS as usize);
+        if self.workers == 1 || behind.is_some() { 1 } else { lanes as u16 }
     }
 
     /// Into how many shards `op` wants to be split.
@@ -188,11 +214,21 @@ impl Planner<'_> {
         demand: Option<OpId>,
     ) -> (Mode, String) {
         let name = |op: OpId| &self.site(op).name;
+        let group = matches!(self.spec.segments[piece.segment].head, Head::Group { .. });
+        if let (true, Some(op)) = (group, flagged) {
+            let why = "so events enter in order; each lane runs its members one at a time anyway";
+            return (Mode::Ordered, format!("{:?} of the template is flagged in-order, {why}", name(op)));
+        }
         if let Some(op) = flagged {
             return (Mode::Ordered, format!("{:?} is flagged in-order", name(op)));
         }
         if let Some(op) = demand {
             return (Mode::Ordered, format!("it feeds {:?}, which is flagged in-order", name(op)));
+        }
+        if group {
+            let lanes = if piece.shards == 1 { "lane" } else { "lanes" };
+            let why = format!("its members have a state each and lie in {} {lanes}", piece.shards);
+            return (Mode::Parallel, why);
         }
         let keyed = piece.ops.iter().find(|&&op| self.site(op).shape == Shape::Keyed);
         let single = piece.ops.iter().find(|&&op| self.site(op).shape == Shape::Single);
@@ -231,6 +267,6 @@ fn reorder(segment: &Segment, demanded: bool) -> Reorder {
             }
         }
         Head::Union { .. } => Reorder::Merge,
-        Head::Stream | Head::Side { .. } => Reorder::Never,
+        Head::Stream | Head::Side { .. } | Head::Group { .. } => Reorder::Never,
     }
 }

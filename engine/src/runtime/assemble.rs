@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::event::Event;
+use crate::operator::group::{Members, Program, Select};
 use crate::operator::{Consumer, OpId};
 use crate::plan::{Mode, Plan, Reorder};
 use crate::source::{BadRecord, Source};
@@ -10,6 +11,7 @@ use crate::time::{Timestamp, Watermarks};
 
 use super::chain::{Chain, Frame};
 use super::engine::{Settings, Shared};
+use super::group::Shared as GroupCore;
 use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
 use super::outlet::{Outlet, Router, Target};
 use super::port::{Packet, Port, Room};
@@ -132,6 +134,52 @@ impl Assembler {
     {
         let frame = self.next_frame(piece);
         self.inbox_chain(frame, port, Arc::new(consumer));
+    }
+
+    /// The lanes of a group, as the head of `segment`: as many chains as the plan says, each hosting
+    /// some of the members that run `chain`. The ports they read are for what is upstream.
+    pub fn group<S, P, C>(
+        &mut self,
+        segment: usize,
+        program: Program<S, P, C>,
+        group: &GroupCore<S::On, P>,
+    ) -> Vec<Arc<Port<S::Event>>>
+    where
+        S: Select,
+        P: Clone + Send + Sync + 'static,
+        C: Consumer<(P, S::Event)>,
+    {
+        let piece = self.plan().head_of(segment);
+        let lanes = self.plan().pieces()[piece].shards;
+        let program = Arc::new(program);
+        let ports: Vec<_> = (0..lanes).map(|_| Port::new(1)).collect();
+        let outlets = std::mem::take(&mut self.outlets);
+        let has_sink = std::mem::take(&mut self.has_sink);
+        for (lane, port) in ports.iter().enumerate() {
+            port.mark_used();
+            let lane = lane as u16;
+            let frame = self.frame(piece, lane, outlets.clone(), has_sink);
+            let members = Members::new(program.clone(), lane, lanes);
+            self.inbox_chain(frame, port.clone(), Arc::new(members));
+        }
+        group.attach(self.query.plan.clone(), ports.clone());
+        ports
+    }
+
+    /// An outlet of the piece `from` to the lanes of a group: each event to the lane that `route`
+    /// picks.
+    pub fn lanes<T, F>(
+        &mut self,
+        from: usize,
+        op: OpId,
+        ports: &[Arc<Port<T>>],
+        route: F,
+    ) -> Router<T, F>
+    where
+        T: Send + 'static,
+        F: Fn(&T) -> u64 + Send + Sync + 'static,
+    {
+        Router::new(op, route, ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
     }
 
     /// A chain that reads `source`, as the head of `segment`. Records that cannot be read go to
@@ -303,5 +351,5 @@ fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progr
     let time = progress.watermark;
     let events: Vec<_> = records.into_iter().map(|record| Event::new(time, record)).collect();
     let flow = if progress.flow.is_over() { progress.flow } else { Default::default() };
-    port.push(Packet { input: 0, batch: events.into(), watermark: Timestamp::MIN, flow, born: 0 });
+    port.push(Packet { flow, ..Packet::of(events.into(), 0) });
 }

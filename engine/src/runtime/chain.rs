@@ -175,6 +175,12 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             let progress = intake.progress();
             cx.born = pulled.born;
             self.close_batch(state, cx, work.promised, progress);
+            if !pulled.notes.is_empty() {
+                for note in pulled.notes.drain(..) {
+                    self.consumer.note(state, cx, note);
+                }
+                self.consumer.flush(state, cx);
+            }
             self.hand_over_rejects(&mut pulled, progress);
             (pulled, progress)
         }));
@@ -205,6 +211,11 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         cx: &mut Cx,
     ) -> Pulled {
         let consumer = &*self.consumer;
+        if C::WHOLE_BATCHES {
+            let pulled = intake.take(self.frame.batch, batch);
+            consumer.batch(state, cx, batch);
+            return pulled;
+        }
         intake.pull(self.frame.batch, batch, &mut |event, late| {
             cx.late = late;
             consumer.event(state, cx, event);

@@ -57,11 +57,41 @@ pub fn channel<T: Send + 'static>(
     (Sender(shared.clone()), Receiver(shared))
 }
 
+impl<T> Sender<T> {
+    /// Nothing more is sent.
+    pub(super) fn end(&self) {
+        self.0.end();
+    }
+}
+
 impl<T: Send + 'static> Sender<T> {
     /// What the sending chain waits for.
     pub fn room(&self) -> Arc<dyn Room> {
         self.0.clone()
     }
+
+    /// Sends one event, if there is room for it.
+    pub(super) fn offer(&self, event: Event<T>) -> Offered {
+        let mut queue = self.0.queue.lock();
+        if queue.receivers_gone {
+            return Offered::NobodyThere;
+        }
+        if queue.events.len() >= self.0.capacity {
+            return Offered::NoRoom;
+        }
+        queue.events.push_back(event);
+        drop(queue);
+        self.0.arrived.notify_all();
+        Offered::Taken
+    }
+}
+
+/// What became of an event that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offered {
+    Taken,
+    NoRoom,
+    NobodyThere,
 }
 
 impl<T: Send + 'static> Room for Shared<T> {

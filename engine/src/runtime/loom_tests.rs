@@ -42,7 +42,7 @@ fn chain() -> Arc<Chain> {
 
 fn packet(value: u32) -> Packet<u32> {
     let batch = Batch::from(vec![Event::new(Timestamp::MIN, value)]);
-    Packet { input: 0, batch, watermark: Timestamp::MIN, flow: Flow::Active, born: 0 }
+    Packet::of(batch, 0)
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod assemble;
 mod chain;
 mod channel;
 mod engine;
+mod group;
 mod intake;
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -24,6 +25,7 @@ mod token;
 pub use assemble::Assembler;
 pub use channel::{ChannelOp, Receiver, Sender, WhenFull, channel};
 pub use engine::{Engine, EngineError, QueryHandle, Settings};
+pub use group::{Group, GroupError, GroupStats, MemberFull, Shared as GroupCore};
 pub use outlet::{Outlet, Router};
 pub use pool::TaskRef;
 pub use port::{Port, Room};

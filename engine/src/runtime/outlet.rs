@@ -65,6 +65,15 @@ impl<T> Outgoing<T> {
         self.batch.push(event, late);
     }
 
+    /// Takes a batch over; what it gets in exchange is empty.
+    fn append(&mut self, batch: &mut Batch<T>) {
+        if self.batch.is_empty() {
+            std::mem::swap(&mut self.batch, batch);
+        } else {
+            self.batch.append(std::mem::take(batch));
+        }
+    }
+
     fn promise(&mut self, watermark: Timestamp) {
         self.watermark = self.watermark.max(watermark);
     }
@@ -106,7 +115,8 @@ fn seal<T: Send + 'static>(
     watermark: Timestamp,
     flow: Flow,
 ) {
-    let packet = Packet { input: target.input(cx.shard), batch, watermark, flow, born: cx.born };
+    let input = target.input(cx.shard);
+    let packet = Packet { input, watermark, flow, ..Packet::of(batch, cx.born) };
     cx.outbox.push(Box::new(Sealed { port: target.port.clone(), packet }));
 }
 
@@ -147,6 +157,15 @@ impl<T: Send + 'static> Consumer<T> for Outlet<T> {
             cx.counters.dropped += 1;
         } else {
             state.push(event, cx.late);
+        }
+    }
+
+    fn batch(&self, state: &mut Outgoing<T>, cx: &mut Cx, batch: &mut Batch<T>) {
+        if self.targets.is_empty() {
+            cx.counters.dropped += batch.len() as u64;
+            *batch = Batch::default();
+        } else {
+            state.append(batch);
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use crate::event::{Batch, Event};
-use crate::operator::Flow;
+use crate::operator::{Flow, Note};
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, OnceLock};
 use crate::time::Timestamp;
@@ -13,7 +13,6 @@ use super::parker::Parker;
 use super::pool::{Task, TaskRef};
 
 /// What one input sends at a time: events, then a watermark, then how it goes on.
-#[derive(Debug)]
 pub struct Packet<T> {
     /// Which of the port's inputs sent it.
     pub input: u16,
@@ -25,6 +24,32 @@ pub struct Packet<T> {
     pub flow: Flow,
     /// Nanoseconds on the engine's clock at which the first event entered the engine.
     pub born: u64,
+    /// What is said to the chain's first operator behind all that.
+    pub notes: Vec<Note>,
+}
+
+/// Notes that are heeded at one go.
+const NOTES_TOGETHER: usize = 16;
+
+/// The input that packets with nothing but notes come from: none.
+const NO_INPUT: u16 = u16::MAX;
+
+impl<T> Packet<T> {
+    /// A packet without events.
+    pub fn promise(input: u16, watermark: Timestamp, flow: Flow) -> Self {
+        Self { input, batch: Batch::default(), watermark, flow, born: 0, notes: Vec::new() }
+    }
+
+    /// A packet of events that promises nothing.
+    pub fn of(batch: Batch<T>, born: u64) -> Self {
+        let (watermark, flow) = (Timestamp::MIN, Flow::Active);
+        Self { input: 0, batch, watermark, flow, born, notes: Vec::new() }
+    }
+
+    /// Whether it holds nothing but notes.
+    pub fn is_notes(&self) -> bool {
+        self.input == NO_INPUT
+    }
 }
 
 /// Somewhere a chain's output goes that can be full.
@@ -150,6 +175,7 @@ impl<T> Port<T> {
             Some(last)
                 if packet.batch.is_empty()
                     && last.input == packet.input
+                    && last.notes.is_empty()
                     && !last.flow.is_over() =>
             {
                 last.watermark = last.watermark.max(packet.watermark);
@@ -158,6 +184,28 @@ impl<T> Port<T> {
             _ => queue.packets.push_back(packet),
         }
         was_empty
+    }
+
+    /// Puts a note into the inbox, behind all that is there. `false`: the chain is over.
+    pub(super) fn tell(&self, note: Note) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            return false;
+        }
+        let was_empty = queue.packets.is_empty();
+        match queue.packets.back_mut() {
+            Some(last) if last.notes.len() < NOTES_TOGETHER => last.notes.push(note),
+            _ => {
+                let mut packet = Packet::promise(NO_INPUT, Timestamp::MIN, Flow::Active);
+                packet.notes.push(note);
+                queue.packets.push_back(packet);
+            }
+        }
+        drop(queue);
+        if was_empty {
+            self.notify();
+        }
+        true
     }
 
     /// Adds one event to the last packet if that is still open, else to a new one. For producers
@@ -179,13 +227,15 @@ impl<T> Port<T> {
         let was_empty = queue.packets.is_empty();
         self.add_depth(1);
         match queue.packets.back_mut() {
-            Some(last) if last.batch.len() < most && last.watermark == Timestamp::MIN => {
+            Some(last)
+                if last.batch.len() < most
+                    && last.watermark == Timestamp::MIN
+                    && last.notes.is_empty() =>
+            {
                 last.batch.push(event, false);
             }
             _ => {
-                let batch = Batch::from(vec![event]);
-                let (watermark, flow, born) = (Timestamp::MIN, Flow::Active, born());
-                queue.packets.push_back(Packet { input: 0, batch, watermark, flow, born });
+                queue.packets.push_back(Packet::of(Batch::from(vec![event]), born()));
             }
         }
         drop(queue);

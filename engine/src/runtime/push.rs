@@ -135,14 +135,7 @@ impl<T: Send + 'static> PushHandle<T> {
             let rest = events.split_off(events.len().min(BATCH));
             let mut batch = Batch::from(std::mem::replace(&mut events, rest));
             loop {
-                let packet = Packet {
-                    input: 0,
-                    batch,
-                    watermark: Timestamp::MIN,
-                    flow: Flow::Active,
-                    born: self.line.now(),
-                };
-                match self.line.port.push_outside(packet) {
+                match self.line.port.push_outside(Packet::of(batch, self.line.now())) {
                     Ok(()) => break,
                     Err((Refusal::Closed, packet)) => {
                         let mut values = Vec::new();
@@ -161,9 +154,7 @@ impl<T: Send + 'static> PushHandle<T> {
     /// Promises that nothing pushed from now on is earlier than `watermark`; what is, is late. It
     /// adds to what the source's watermark strategy promises.
     pub fn advance(&self, watermark: Timestamp) {
-        let packet =
-            Packet { input: 0, batch: Batch::default(), watermark, flow: Flow::Active, born: 0 };
-        self.line.port.push(packet);
+        self.line.port.push(Packet::promise(0, watermark, Flow::Active));
     }
 
     /// Events pushed that no worker has taken yet.
@@ -192,13 +183,7 @@ impl<T> Drop for PushHandle<T> {
     fn drop(&mut self) {
         // AcqRel: the end follows all that every other handle has pushed.
         if self.line.handles.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.line.port.push(Packet {
-                input: 0,
-                batch: Batch::default(),
-                watermark: Timestamp::MIN,
-                flow: Flow::Ended,
-                born: 0,
-            });
+            self.line.port.push(Packet::promise(0, Timestamp::MIN, Flow::Ended));
         }
     }
 }

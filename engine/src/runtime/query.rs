@@ -237,15 +237,7 @@ impl QueryCore {
     /// Ends the query because of `failure` of a chain that had taken `position` events. The first
     /// failure counts.
     pub(super) fn fail(&self, failure: Failure, position: u64) {
-        let site = self.plan.site(failure.operator);
-        let failure = QueryFailure {
-            operator: site.name.clone(),
-            location: site.place(),
-            time: failure.time,
-            event: failure.event,
-            position,
-            message: failure.message,
-        };
+        let failure = QueryFailure::new(&self.plan, failure, position);
         tracing::warn!(query = %self.id, name = self.name, %failure, "query failed");
         self.outcome.lock().failure.get_or_insert(failure);
         self.cancel();
@@ -324,6 +316,21 @@ impl QueryCore {
         // As in the plan: sources first.
         reports.sort_by_key(|report| (report.piece, report.shard));
         reports
+    }
+}
+
+impl QueryFailure {
+    /// `failure` of one of `plan`'s operators, as users are told of it.
+    pub(super) fn new(plan: &Plan, failure: Failure, position: u64) -> Self {
+        let site = plan.site(failure.operator);
+        Self {
+            operator: site.name.clone(),
+            location: site.place(),
+            time: failure.time,
+            event: failure.event,
+            position,
+            message: failure.message,
+        }
     }
 }
 

@@ -32,6 +32,7 @@ pub struct Codec<S> {
     name: Arc<str>,
     save: fn(&S) -> postcard::Result<Vec<u8>>,
     load: fn(&[u8]) -> postcard::Result<S>,
+    json: fn(&S) -> serde_json::Result<String>,
 }
 
 impl<S> Codec<S> {
@@ -44,6 +45,7 @@ impl<S> Codec<S> {
             name: name.into(),
             save: |state| postcard::to_stdvec(state),
             load: |bytes| postcard::from_bytes(bytes),
+            json: |state| serde_json::to_string(state),
         }
     }
 
@@ -64,6 +66,11 @@ impl<S> Codec<S> {
         (self.load)(bytes).map_err(|source| self.error("restored", source))
     }
 
+    /// `state` as JSON, for people to read; `None` if it cannot be written so.
+    pub fn json(&self, state: &S) -> Option<String> {
+        (self.json)(state).ok()
+    }
+
     fn error(&self, action: &'static str, source: postcard::Error) -> StateError {
         StateError::Codec { name: self.name.clone(), action, source }
     }
@@ -71,6 +78,6 @@ impl<S> Codec<S> {
 
 impl<S> Clone for Codec<S> {
     fn clone(&self) -> Self {
-        Self { name: self.name.clone(), save: self.save, load: self.load }
+        Self { name: self.name.clone(), save: self.save, load: self.load, json: self.json }
     }
 }

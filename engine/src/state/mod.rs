@@ -25,6 +25,9 @@ pub trait Cell {
     /// The name it was given, if it was.
     fn name(&self) -> Option<&str>;
 
+    /// The state as JSON, if it has a name and can be written so.
+    fn json(&self) -> Option<String>;
+
     /// Appends the encoded state to `out`.
     fn save(&self, out: &mut Vec<u8>) -> Result<(), StateError>;
 
@@ -50,6 +53,10 @@ struct Shown<'a, S> {
 impl<S> Cell for Shown<'_, S> {
     fn name(&self) -> Option<&str> {
         self.codec.map(Codec::name)
+    }
+
+    fn json(&self) -> Option<String> {
+        self.codec?.json(self.state)
     }
 
     fn save(&self, out: &mut Vec<u8>) -> Result<(), StateError> {

@@ -113,15 +113,26 @@ impl<T: Send + 'static> Intake for InboxIntake<T> {
     type Item = T;
 
     fn take(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
-        let mut pulled =
-            Pulled { more: self.port.take(budget, &mut self.packets), ..Pulled::default() };
-        while let Some(Packet { input, batch, watermark, flow, born }) = self.packets.pop_front() {
-            let input = usize::from(input);
+        let mut pulled = Pulled::default();
+        if self.packets.is_empty() {
+            pulled.more = self.port.take(budget, &mut self.packets);
+        }
+        while let Some(packet) = self.packets.pop_front() {
             if pulled.born == 0 {
-                pulled.born = born;
+                pulled.born = packet.born;
             }
-            self.inputs.accept(input, batch, out, &mut pulled);
-            self.after_packet(input, watermark, flow);
+            let (is_notes, input) = (packet.is_notes(), usize::from(packet.input));
+            if !is_notes {
+                self.inputs.accept(input, packet.batch, out, &mut pulled);
+                self.after_packet(input, packet.watermark, packet.flow);
+            }
+            if !packet.notes.is_empty() {
+                pulled.notes = packet.notes;
+                // What comes behind a note waits until it has been heeded. Whether the port has
+                // more is found out when that is taken.
+                pulled.more = true;
+                break;
+            }
         }
         if let Fanin::Merged(merge) = &mut self.inputs {
             merge.release(out.on_time_end());

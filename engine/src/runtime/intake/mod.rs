@@ -12,12 +12,12 @@ pub use timed::{Assigned, Timed};
 use std::time::Duration;
 
 use crate::event::{Batch, Event};
-use crate::operator::Flow;
+use crate::operator::{Flow, Note};
 use crate::source::BadRecord;
 use crate::time::Timestamp;
 
 /// What one look at an intake brought, besides the events.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Pulled {
     /// Whether another look would bring something now.
     pub more: bool,
@@ -31,6 +31,8 @@ pub struct Pulled {
     pub refused: u64,
     /// Nanoseconds on the engine's clock at which the oldest event entered the engine; 0 if none.
     pub born: u64,
+    /// What was said to the first operator, behind these events.
+    pub notes: Vec<Note>,
     /// Records that could not be read.
     pub rejects: Vec<BadRecord>,
     /// Why the source cannot go on.

@@ -1,0 +1,166 @@
+//! Groups: a great many small queries from one template.
+
+use std::hash::Hash;
+use std::panic::Location;
+use std::sync::Arc;
+
+use mizzle_engine::operator::group::{ByKey, Exits, MemberId, Program, Results, Select};
+use mizzle_engine::operator::{Consumer, OpId};
+use mizzle_engine::plan::{Head, Shape};
+use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
+
+use super::{BoxedStream, KeyedStream, Stream};
+use crate::build::{Build, Closing, FromPort};
+
+/// The events of one member, each with the member's parameters: where a group's template starts.
+///
+/// `P` are the parameters; what selects (`S`) can be left to the compiler:
+/// `|member: Member<f64, _>| ..`.
+pub type Member<P, S> = Stream<FromGroup<P, S>>;
+
+/// Where a group's template starts.
+pub struct FromGroup<P: Send + 'static, S: Select> {
+    op: OpId,
+    select: S,
+    core: Described<S::On, P>,
+    /// The lanes' inboxes, for what is upstream: known once the template has been closed.
+    lanes: Lanes<S::Event>,
+    /// Makes the lanes' exits; the type of the results is known only to it.
+    exits: MakeExits,
+}
+
+type Lanes<T> = std::rc::Rc<std::cell::RefCell<Vec<Arc<Port<T>>>>>;
+type MakeExits = std::rc::Rc<std::cell::RefCell<Option<Box<dyn FnOnce(&mut Closing<'_>) -> Exits>>>>;
+
+/// A group that stands in a description: if that goes without having been submitted, those who add
+/// members are told so.
+struct Described<On: Send + 'static, P: Send + 'static>(Arc<GroupCore<On, P>>);
+
+impl<On: Send + 'static, P: Send + 'static> Drop for Described<On, P> {
+    fn drop(&mut self) {
+        self.0.described();
+    }
+}
+
+impl<P, S> Build for FromGroup<P, S>
+where
+    P: Clone + Send + Sync + 'static,
+    S: Select,
+{
+    type Out = (P, S::Event);
+    type Head = Self;
+
+    fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
+        let Self { op, select, core, lanes, exits } = self;
+        let make = exits.take().expect("a template is closed once");
+        let (exits, core) = (make(closing), &core.0);
+        let program = Program::new(op, core.number(), select, next, exits, core.watch());
+        *lanes.borrow_mut() = closing.assembler.group(closing.segment, program, core);
+    }
+}
+
+impl<B, K, KF> KeyedStream<B, K, KF>
+where
+    B: Build,
+    B::Out: Clone,
+    K: Hash + Eq + Clone + Send + 'static,
+    KF: Fn(&B::Out) -> K + Clone + Send + Sync + 'static,
+{
+    /// A group of queries, each for one key: members are added and removed through the handle, any
+    /// number of them for a key, before the query is submitted and while it runs. `template` says
+    /// what each does; it gets the member's parameters with every event. The stream that is returned
+    /// has the results of all members that have no channel of their own.
+    ///
+    /// ```
+    /// use mizzle::{Engine, Event, Query, source};
+    /// use mizzle::stream::Member;
+    /// use mizzle::time::Timestamp;
+    ///
+    /// let readings = [("cellar", 3.0), ("attic", 31.5), ("cellar", 8.5)];
+    /// let query = Query::new("temperatures");
+    /// let (alerts, results) = query
+    ///     .source("readings", source::events(readings.map(|r| Event::new(Timestamp::from_secs(0), r))))
+    ///     .key_by(|&(room, _)| room)
+    ///     .group("above", |member: Member<f64, _>| {
+    ///         member.filter(|(limit, (_, degrees))| degrees > limit).map(|(_, reading)| reading)
+    ///     });
+    /// let found = results.collect();
+    /// alerts.add("attic", 30.0)?;
+    /// let cellar = alerts.add("cellar", 5.0)?;
+    /// let engine = Engine::new()?;
+    /// engine.submit(query)?.wait();
+    /// assert!(found.values().contains(&(cellar, ("cellar", 8.5))));
+    /// assert_eq!(found.values().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn group<P, C>(
+        self,
+        name: &str,
+        template: impl FnOnce(Member<P, ByKey<B::Out, K, KF>>) -> Stream<C>,
+    ) -> (Group<K, P, C::Out>, BoxedStream<(MemberId, C::Out)>)
+    where
+        P: Clone + Send + Sync + 'static,
+        C: Build<Head = FromGroup<P, ByKey<B::Out, K, KF>>>,
+    {
+        let (router, select) = (ByKey::new(self.key.clone()), ByKey::new(self.key));
+        self.stream.grouped(name, Location::caller(), select, template, move |op, closing, from, ports| {
+            closing.assembler.lanes(from, op, ports, move |event| router.route(event))
+        })
+    }
+}
+
+impl<B: Build> Stream<B>
+where
+    B::Out: Clone,
+{
+    fn grouped<P, S, C, U>(
+        self,
+        name: &str,
+        location: &'static Location<'static>,
+        select: S,
+        template: impl FnOnce(Member<P, S>) -> Stream<C>,
+        outlet: impl FnOnce(OpId, &mut Closing<'_>, usize, &[Arc<Port<B::Out>>]) -> U + 'static,
+    ) -> (Group<S::On, P, C::Out>, BoxedStream<(MemberId, C::Out)>)
+    where
+        P: Clone + Send + Sync + 'static,
+        S: Select<Event = B::Out>,
+        C: Build<Head = FromGroup<P, S>>,
+        U: Consumer<B::Out>,
+    {
+        let graph = self.graph.clone();
+        let op = graph.borrow_mut().add_site("group", Shape::Stateless, location);
+        name.clone_into(&mut graph.borrow_mut().site_mut(op).name);
+        let (core, group) = GroupCore::new::<S, C::Out>(name);
+        let (lanes, exits) = (Lanes::<B::Out>::default(), MakeExits::default());
+        let build = FromGroup {
+            op,
+            select,
+            core: Described(core),
+            lanes: lanes.clone(),
+            exits: exits.clone(),
+        };
+        let head = Head::Group { op, spreads: S::SPREADS };
+        let member = Stream::new(&graph, head, vec![self.draft.segment], build);
+        let segment = member.draft.segment;
+        let made = template(member);
+        if made.draft.segment != segment {
+            made.refuse(format!("it is not the template of group {name:?}"));
+        }
+        let port = Port::new(1);
+        let results = made.behind(FromPort { port: port.clone() });
+        made.end(move |build, closing| {
+            *exits.borrow_mut() = Some(Box::new(move |closing: &mut Closing<'_>| {
+                let from = closing.assembler.plan().tail_of(closing.segment);
+                Exits::new::<C::Out, Outlet<_>>(closing.assembler.outlet(from, &port, 0))
+            }));
+            build.close(Results::default(), closing);
+        });
+        self.end(move |build, closing| {
+            let from = closing.assembler.plan().tail_of(closing.segment);
+            let outlet = outlet(op, closing, from, &lanes.borrow());
+            build.close(outlet, closing);
+        });
+        (group, results)
+    }
+}
