@@ -147,16 +147,9 @@ impl<T> Batch<T> {
         }
     }
 
-    /// Takes the events out one by one, each with whether it is late, in order.
-    pub fn drain_each(&mut self) -> impl Iterator<Item = (Event<T>, bool)> {
-        let mut late = self.late.drain(..).peekable();
-        let events = self.events.drain(..).enumerate();
-        events.map(move |(position, event)| (event, late.next_if_eq(&(position as u32)).is_some()))
-    }
-
-    /// Its events, in order.
-    pub fn events(&self) -> &[Event<T>] {
-        &self.events
+    /// Its events, and the ascending positions of the late ones, which are none afterwards.
+    pub fn parts(&mut self) -> (&mut Vec<Event<T>>, Vec<u32>) {
+        (&mut self.events, std::mem::take(&mut self.late))
     }
 
     fn drain_with_late(&mut self, f: &mut dyn FnMut(Event<T>, bool)) {

@@ -103,9 +103,12 @@ impl Plan {
         if site.shape == Shape::Keyed {
             text.push_str(" per key");
         }
-        if self.spec.segments.iter().any(|segment| {
-            matches!(segment.head, Head::Group { .. }) && segment.ops.contains(&op)
-        }) {
+        if self
+            .spec
+            .segments
+            .iter()
+            .any(|segment| matches!(segment.head, Head::Group { .. }) && segment.ops.contains(&op))
+        {
             text.push_str(" per member");
         }
         text

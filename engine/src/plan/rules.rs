@@ -217,7 +217,10 @@ impl Planner<'_> {
         let group = matches!(self.spec.segments[piece.segment].head, Head::Group { .. });
         if let (true, Some(op)) = (group, flagged) {
             let why = "so events enter in order; each lane runs its members one at a time anyway";
-            return (Mode::Ordered, format!("{:?} of the template is flagged in-order, {why}", name(op)));
+            return (
+                Mode::Ordered,
+                format!("{:?} of the template is flagged in-order, {why}", name(op)),
+            );
         }
         if let Some(op) = flagged {
             return (Mode::Ordered, format!("{:?} is flagged in-order", name(op)));

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::event::Event;
 use crate::operator::group::{
-    Addition, BUCKETS, Change, Full, LaneCounts, Mailbox, MemberId, MemberReport, OwnExit, Select, Watch,
+    Addition, BUCKETS, Change, Full, LaneCounts, Mailbox, MemberId, MemberReport, OwnExit, Select,
+    Watch,
 };
 use crate::operator::{Failure, Note};
 use crate::plan::Plan;

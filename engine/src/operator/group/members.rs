@@ -2,17 +2,23 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::vec;
 
 use super::exit::{Exit, Exits, Full, Own};
 use super::lane::{Addition, Change, LaneCounts, MemberReport, StateShown};
-use super::pages::{Living, NOWHERE, Pages};
+use super::pages::{Living, NOWHERE, Pages, Slot};
 use super::{MemberId, Select, Watch};
 use crate::event::{Batch, Event};
 use crate::operator::{Consumer, Cx, Failure, Note, OpId, panic_message};
 use crate::state::{Cell, StateError, Visit};
 use crate::time::{Timestamp, is_due};
+
+/// Events that are looked up before any of them is handed out: so many that the memory of one member
+/// is fetched while that of others is waited for, so few that it is still in the fastest cache then.
+const TOGETHER: usize = 32;
 
 /// Fewer stale timers than this are left alone.
 const FEW: usize = 64;
@@ -36,7 +42,14 @@ pub struct Program<S, P, C> {
 
 impl<S, P, C> Program<S, P, C> {
     /// A group's program.
-    pub fn new(op: OpId, group: u32, select: S, chain: C, exits: Exits, watch: Arc<dyn Watch>) -> Self {
+    pub fn new(
+        op: OpId,
+        group: u32,
+        select: S,
+        chain: C,
+        exits: Exits,
+        watch: Arc<dyn Watch>,
+    ) -> Self {
         Self { op, group, select, chain, exits, watch, params: std::marker::PhantomData }
     }
 }
@@ -65,18 +78,35 @@ pub struct LaneState<S: Select, P, M> {
     armed: usize,
     owns: HashMap<u32, (Box<dyn Own>, u64)>,
     failures: HashMap<u32, String>,
-    /// Who gets which event of a batch: (position, place). Kept for its room.
-    hits: Vec<(u32, u32)>,
+    /// Who gets which event of a batch, see `find`. Kept for its room.
+    hits: Vec<u32>,
     watermark: Timestamp,
     counts: LaneCounts,
     exit: Box<dyn Exit>,
-    /// Where the member lives whose functions are running, and what had been emitted before.
+    /// The seat of the member whose functions are running, and what had been emitted before.
     at_work: u32,
     emitted: u64,
 }
 
-/// An event, its position in its batch, and whether it is late.
-type Present<T> = Option<(u32, Event<T>, bool)>;
+/// How far a batch has been handed out.
+struct At<'a, T> {
+    events: vec::Drain<'a, Event<T>>,
+    /// The positions of its late events that are still to come.
+    late: Peekable<vec::IntoIter<u32>>,
+    position: u32,
+    /// The next of the seats that were looked up.
+    next: usize,
+    /// An event that more members get, and whether it is late.
+    present: Option<(Event<T>, bool)>,
+}
+
+impl<S: Select, P, M> LaneState<S, P, M> {
+    /// Whether a timer is due at `clock`.
+    #[inline]
+    fn is_due(&self, clock: Timestamp) -> bool {
+        self.timers.peek().is_some_and(|Reverse((due, ..))| is_due(*due, clock))
+    }
+}
 
 impl<S, P, C> Members<S, P, C>
 where
@@ -92,9 +122,11 @@ where
         mut run: impl FnMut(&mut LaneState<S, P, C::State>, &mut Cx),
     ) {
         while let Err(payload) = catch_unwind(AssertUnwindSafe(|| run(lane, cx))) {
-            let place = std::mem::replace(&mut lane.at_work, NOWHERE);
+            // Whose functions ran last: those who call them take no other user's in between.
+            let seat = std::mem::replace(&mut lane.at_work, NOWHERE);
             let blame = cx.take_blame();
-            if place == NOWHERE {
+            if seat == NOWHERE {
+                // An event that is for nobody panicked when dropped.
                 cx.counters.failed += 1;
                 continue;
             }
@@ -107,77 +139,122 @@ where
             };
             let message = format!("panicked: {}", panic_message(payload));
             let failure = Failure { operator, time, event: cx.take_shown(), message };
-            self.fail(lane, place, failure);
+            self.fail(lane, seat, failure);
         }
     }
 
-    /// Ends a member. Its place is kept until it is removed.
-    fn fail(&self, lane: &mut LaneState<S, P, C::State>, place: u32, failure: Failure) {
+    /// Ends a member. Its seat is kept until it is removed.
+    fn fail(&self, lane: &mut LaneState<S, P, C::State>, seat: u32, failure: Failure) {
         let LaneState { index, pages, owns, .. } = lane;
         // The user's `Eq`, `Hash` and `Drop` may panic too.
-        let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, place, pages)));
-        let slot = pages.slot_mut(place);
-        let id = MemberId { group: self.program.group, place, generation: slot.generation };
+        let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, seat, pages)));
+        let slot = pages.slot_mut(seat);
+        let id = self.id(slot);
         lane.armed -= usize::from(slot.armed != Timestamp::MAX);
         slot.armed = Timestamp::MAX;
         let events = slot.events;
-        let (living, own) = (slot.member.take(), owns.remove(&place));
+        let (living, own) = (slot.member.take(), owns.remove(&seat));
         let _ = catch_unwind(AssertUnwindSafe(|| drop((living, own))));
         lane.counts.members -= 1;
         lane.counts.failed += 1;
-        lane.failures.insert(place, failure.message.clone());
+        lane.failures.insert(seat, failure.message.clone());
         self.program.watch.failed(id, failure, events);
     }
 
-    /// Finds out who gets which event.
-    fn find(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, events: &[Event<S::Event>]) {
-        let mut position = 0;
-        let before = lane.hits.len();
-        self.caught(lane, cx, |lane, _| {
-            let LaneState { index, pages, hits, counts, .. } = lane;
-            while let Some(event) = events.get(position) {
-                position += 1;
-                // Counted before the user's function is called, and taken back when it returns.
-                counts.unselected += 1;
-                let so_far = hits.len();
-                let at = position as u32 - 1;
-                self.program.select.matches(index, &event.value, pages, |place| hits.push((at, place)));
-                counts.unselected -= 1;
-                counts.unmatched += u64::from(hits.len() == so_far);
-            }
-        });
-        lane.counts.events += events.len() as u64;
-        lane.counts.handed += (lane.hits.len() - before) as u64;
+    fn id(&self, slot: &Slot<S::On, P, C::State>) -> MemberId {
+        MemberId { group: self.program.group, place: slot.place, generation: slot.generation }
     }
 
-    /// Hands the events to those who get them. Goes on where it was after a member's panic.
+    /// Finds out who gets which event: for each, the seats of its members and then [`NOWHERE`].
+    fn find(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, events: &[Event<S::Event>]) {
+        let LaneState { index, pages, hits, counts, .. } = lane;
+        let mut next = 0;
+        hits.clear();
+        while catch_unwind(AssertUnwindSafe(|| {
+            while let Some(event) = events.get(next) {
+                let before = hits.len();
+                self.program.select.matches(index, &event.value, pages, |seat| hits.push(seat));
+                counts.unmatched += u64::from(hits.len() == before);
+                hits.push(NOWHERE);
+                next += 1;
+            }
+        }))
+        .is_err()
+        {
+            // The user's function panicked at `next`, which is for nobody then.
+            let _ = cx.take_blame();
+            hits.truncate(hits.iter().rposition(|&seat| seat == NOWHERE).map_or(0, |end| end + 1));
+            hits.push(NOWHERE);
+            next += 1;
+            counts.unselected += 1;
+            cx.counters.failed += 1;
+        }
+        counts.events += events.len() as u64;
+        counts.handed += (hits.len() - events.len()) as u64;
+    }
+
+    /// Hands the events that were looked up to those who get them. Goes on where it was after a
+    /// member's panic.
     fn hand_out(
         &self,
         lane: &mut LaneState<S, P, C::State>,
         cx: &mut Cx,
-        hits: &mut std::iter::Peekable<impl Iterator<Item = (u32, u32)>>,
-        events: &mut impl Iterator<Item = (u32, Event<S::Event>, bool)>,
-        present: &mut Present<S::Event>,
+        hits: &[u32],
+        at: &mut At<'_, S::Event>,
     ) {
-        while let Some(&(position, place)) = hits.peek() {
-            if present.as_ref().is_none_or(|&(at, ..)| at != position) {
-                *present = events.find(|&(at, ..)| at == position);
+        loop {
+            if at.present.is_some() {
+                self.hand_to_several(lane, cx, hits, at);
             }
-            let Some((_, event, late)) = &*present else { return };
-            if cx.ordered && !late {
+            let Some(&seat) = hits.get(at.next) else { return };
+            let Some(event) = at.events.next() else { return };
+            let late = at.late.next_if_eq(&at.position).is_some();
+            at.position += 1;
+            at.next += 1;
+            if seat == NOWHERE {
+                lane.at_work = NOWHERE;
+                continue;
+            }
+            let due = cx.ordered && !late && lane.is_due(event.time);
+            if hits[at.next] == NOWHERE && !due {
+                at.next += 1;
+                self.hand(lane, cx, seat, event, late);
+            } else {
+                at.next -= 1;
+                at.present = Some((event, late));
+            }
+        }
+    }
+
+    /// Hands an event to the members that get it, timers first.
+    #[cold]
+    #[inline(never)]
+    fn hand_to_several(
+        &self,
+        lane: &mut LaneState<S, P, C::State>,
+        cx: &mut Cx,
+        hits: &[u32],
+        at: &mut At<'_, S::Event>,
+    ) {
+        while let Some((event, late)) = &at.present {
+            if cx.ordered && !*late {
                 // As windows do: an event at the last instant closes nothing.
                 self.fire(lane, cx, event.time.min(Timestamp::MAX.previous()));
             }
-            hits.next();
-            let more = hits.peek().is_some_and(|&(at, _)| at == position);
-            let (event, late) = match present {
-                Some((_, event, late)) if more => (event.clone(), *late),
-                _ => match present.take() {
-                    Some((_, event, late)) => (event, late),
-                    None => return,
-                },
-            };
-            self.hand(lane, cx, place, event, late);
+            let seat = hits[at.next];
+            at.next += 1;
+            if seat == NOWHERE {
+                // Its last member panicked.
+                at.present = None;
+            } else if hits[at.next] == NOWHERE {
+                at.next += 1;
+                if let Some((event, late)) = at.present.take() {
+                    self.hand(lane, cx, seat, event, late);
+                }
+            } else {
+                let (event, late) = (event.clone(), *late);
+                self.hand(lane, cx, seat, event, late);
+            }
         }
     }
 
@@ -187,15 +264,15 @@ where
         &self,
         lane: &mut LaneState<S, P, C::State>,
         cx: &mut Cx,
-        place: u32,
+        seat: u32,
         event: Event<S::Event>,
         late: bool,
     ) {
-        let slot = lane.pages.slot_mut(place);
+        let slot = lane.pages.slot_mut(seat);
         let Some(member) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (place, cx.emitted);
+        (lane.at_work, lane.emitted) = (seat, cx.emitted);
         cx.member =
-            MemberId { group: self.program.group, place, generation: slot.generation };
+            MemberId { group: self.program.group, place: slot.place, generation: slot.generation };
         if late && lane.watermark > Timestamp::MIN {
             // A member is told of watermarks when something of it is due. This one decides what a
             // late event still counts in.
@@ -206,34 +283,41 @@ where
         slot.events += 1;
         let event = Event::new(event.time, (member.params.clone(), event.value));
         self.program.chain.event(&mut member.state, cx, event);
-        self.settle_up(lane, cx, place);
+        let due = self.program.chain.next_timer(&member.state);
+        let emitted = cx.emitted - lane.emitted;
+        slot.results += emitted;
+        if due.is_some_and(|due| due < slot.armed) || (emitted > 0 && !lane.owns.is_empty()) {
+            self.settle_up(lane, cx, seat, due, emitted);
+        }
     }
 
     /// What follows when a member's functions have returned.
-    #[inline]
-    fn settle_up(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, place: u32) {
+    #[cold]
+    #[inline(never)]
+    fn settle_up(
+        &self,
+        lane: &mut LaneState<S, P, C::State>,
+        cx: &mut Cx,
+        seat: u32,
+        due: Option<Timestamp>,
+        emitted: u64,
+    ) {
         lane.at_work = NOWHERE;
-        let slot = lane.pages.slot_mut(place);
-        let Some(member) = &slot.member else { return };
-        if let Some(due) = self.program.chain.next_timer(&member.state)
-            && due < slot.armed
-        {
+        let slot = lane.pages.slot_mut(seat);
+        if let Some(due) = due.filter(|&due| due < slot.armed) {
             lane.armed += usize::from(slot.armed == Timestamp::MAX);
             slot.armed = due;
-            lane.timers.push(Reverse((due, place, slot.generation)));
+            lane.timers.push(Reverse((due, slot.place, slot.generation)));
         }
-        let emitted = cx.emitted - lane.emitted;
-        slot.results += emitted;
-        lane.counts.results += emitted;
         if emitted > 0 && !lane.owns.is_empty() {
-            self.divert(lane, cx, place, emitted as usize);
+            self.divert(lane, cx, seat, emitted as usize);
         }
     }
 
     /// Hands a member's results to its own way out, if it has one.
     #[cold]
-    fn divert(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, place: u32, emitted: usize) {
-        let Some((own, dropped)) = lane.owns.get_mut(&place) else { return };
+    fn divert(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, seat: u32, emitted: usize) {
+        let Some((own, dropped)) = lane.owns.get_mut(&seat) else { return };
         match own.take(cx, emitted) {
             Ok(lost) => {
                 *dropped += lost;
@@ -242,7 +326,7 @@ where
             Err(Full::Drop | Full::Fail) => {
                 let message = "its channel is full".to_owned();
                 let operator = self.program.op;
-                self.fail(lane, place, Failure { operator, time: None, event: None, message });
+                self.fail(lane, seat, Failure { operator, time: None, event: None, message });
             }
         }
     }
@@ -250,7 +334,7 @@ where
     /// Fires every timer that is due at `clock`, the earliest first.
     #[inline]
     fn fire(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, clock: Timestamp) {
-        while lane.timers.peek().is_some_and(|Reverse((due, ..))| is_due(*due, clock)) {
+        while lane.is_due(clock) {
             self.fire_next(lane, cx);
         }
     }
@@ -259,19 +343,24 @@ where
     #[inline(never)]
     fn fire_next(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx) {
         let Some(Reverse((due, place, generation))) = lane.timers.pop() else { return };
-        let Some(slot) = lane.pages.of(MemberId { group: 0, place, generation }) else { return };
+        let member = MemberId { group: self.program.group, place, generation };
+        let Some(seat) = lane.pages.seat(member) else { return };
+        let slot = lane.pages.slot_mut(seat);
         if slot.armed != due {
             return;
         }
         slot.armed = Timestamp::MAX;
         lane.armed -= 1;
-        let Some(member) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (place, cx.emitted);
-        cx.member = MemberId { group: self.program.group, place, generation };
+        let Some(living) = &mut slot.member else { return };
+        (lane.at_work, lane.emitted) = (seat, cx.emitted);
+        cx.member = member;
         cx.late = false;
         lane.counts.timers += 1;
-        self.program.chain.watermark(&mut member.state, cx, due);
-        self.settle_up(lane, cx, place);
+        self.program.chain.watermark(&mut living.state, cx, due);
+        let due = self.program.chain.next_timer(&living.state);
+        let emitted = cx.emitted - lane.emitted;
+        slot.results += emitted;
+        self.settle_up(lane, cx, seat, due, emitted);
     }
 
     fn add(
@@ -291,29 +380,30 @@ where
                 return self.program.watch.removed(&[id]);
             }
         };
-        lane.pages.settle(id, Living { on, params, state });
+        let seat = lane.pages.settle(id, Living { on, params, state });
         lane.counts.members += 1;
-        (lane.at_work, lane.emitted) = (id.place, cx.emitted);
+        (lane.at_work, lane.emitted) = (seat, cx.emitted);
         if let Some(own) = own {
-            lane.owns.insert(id.place, (own.0, 0));
+            lane.owns.insert(seat, (own.0, 0));
         }
-        S::insert(&mut lane.index, id.place, &mut lane.pages);
+        S::insert(&mut lane.index, seat, &mut lane.pages);
         lane.at_work = NOWHERE;
     }
 
     /// Ends `member`. Whether it was there.
     fn remove(&self, lane: &mut LaneState<S, P, C::State>, member: MemberId) -> bool {
-        let Some(slot) = lane.pages.of(member) else { return false };
+        let Some(seat) = lane.pages.seat(member) else { return false };
+        let slot = lane.pages.slot_mut(seat);
         lane.armed -= usize::from(slot.armed != Timestamp::MAX);
         if slot.member.is_some() {
             lane.counts.members -= 1;
             let LaneState { index, pages, .. } = lane;
-            let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, member.place, pages)));
+            let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, seat, pages)));
         } else {
             lane.counts.failed -= 1;
-            lane.failures.remove(&member.place);
+            lane.failures.remove(&seat);
         }
-        let gone = (lane.pages.vacate(member.place), lane.owns.remove(&member.place));
+        let gone = (lane.pages.vacate(seat), lane.owns.remove(&seat));
         if catch_unwind(AssertUnwindSafe(|| drop(gone))).is_err() {
             tracing::warn!(%member, "its state panicked when dropped");
         }
@@ -336,17 +426,16 @@ where
                 self.forget_stale(lane);
             }
             Change::Params(member, params) => {
-                if let Some(living) = lane.pages.of(member).and_then(|slot| slot.member.as_mut()) {
+                let seat = lane.pages.seat(member);
+                let slot = seat.map(|seat| lane.pages.slot_mut(seat));
+                if let Some(living) = slot.and_then(|slot| slot.member.as_mut()) {
                     living.params = params;
                 }
             }
             Change::Look(member, answer) => answer(self.report(lane, member)),
             Change::List(answer) => {
-                let id = |place| {
-                    let generation = lane.pages.slot(place).generation;
-                    MemberId { group: self.program.group, place, generation }
-                };
-                answer(lane.pages.living().map(id).collect());
+                let living = lane.pages.living();
+                answer(living.map(|seat| self.id(lane.pages.slot(seat))).collect());
             }
         }
     }
@@ -356,10 +445,10 @@ where
         if lane.timers.len() <= 2 * lane.armed + FEW {
             return;
         }
-        let pages = &mut lane.pages;
+        let pages = &lane.pages;
         lane.timers.retain(|&Reverse((due, place, generation))| {
-            let slot = pages.of(MemberId { group: 0, place, generation });
-            slot.is_some_and(|slot| slot.armed == due)
+            let seat = pages.seat(MemberId { group: 0, place, generation });
+            seat.is_some_and(|seat| pages.slot(seat).armed == due)
         });
         lane.timers.shrink_to(2 * lane.armed + FEW);
     }
@@ -369,7 +458,8 @@ where
         lane: &mut LaneState<S, P, C::State>,
         id: MemberId,
     ) -> Option<MemberReport<S::On, P>> {
-        let slot = lane.pages.of(id)?;
+        let seat = lane.pages.seat(id)?;
+        let slot = lane.pages.slot_mut(seat);
         let mut shown = Shown(Vec::new());
         let mut next_timer = None;
         let living = slot.member.as_mut().map(|member| {
@@ -379,9 +469,18 @@ where
             (member.on.clone(), member.params.clone())
         });
         let (events, results) = (slot.events, slot.results);
-        let dropped = lane.owns.get(&id.place).map_or(0, |(_, dropped)| *dropped);
-        let failure = lane.failures.get(&id.place).cloned();
-        Some(MemberReport { id, living, events, results, dropped, next_timer, state: shown.0, failure })
+        let dropped = lane.owns.get(&seat).map_or(0, |(_, dropped)| *dropped);
+        let failure = lane.failures.get(&seat).cloned();
+        Some(MemberReport {
+            id,
+            living,
+            events,
+            results,
+            dropped,
+            next_timer,
+            state: shown.0,
+            failure,
+        })
     }
 }
 
@@ -430,59 +529,59 @@ where
         self.batch(lane, cx, &mut batch);
     }
 
-    /// Looks all events up before any is handed out, so that the memory of one member is fetched
-    /// while that of others is waited for.
     fn batch(&self, lane: &mut Self::State, cx: &mut Cx, batch: &mut Batch<S::Event>) {
         lane.exit.open(cx);
-        self.find(lane, cx, batch.events());
-        let mut hits = std::mem::take(&mut lane.hits);
-        let mut handed = hits.iter().copied().peekable();
-        let mut position = 0;
-        let mut events = batch.drain_each().map(|(event, late)| {
-            position += 1;
-            (position - 1, event, late)
-        });
-        let mut present = None;
-        self.caught(lane, cx, |lane, cx| {
-            self.hand_out(lane, cx, &mut handed, &mut events, &mut present);
-        });
-        hits.clear();
-        lane.hits = hits;
+        let before = cx.emitted;
+        let (events, late) = batch.parts();
+        let late = late.into_iter().peekable();
+        let mut at = At { events: events.drain(..), late, position: 0, next: 0, present: None };
+        while !at.events.as_slice().is_empty() {
+            let ahead = at.events.as_slice();
+            self.find(lane, cx, &ahead[..ahead.len().min(TOGETHER)]);
+            at.next = 0;
+            let hits = std::mem::take(&mut lane.hits);
+            self.caught(lane, cx, |lane, cx| self.hand_out(lane, cx, &hits, &mut at));
+            lane.hits = hits;
+        }
+        lane.at_work = NOWHERE;
+        lane.counts.results += cx.emitted - before;
     }
 
     fn note(&self, lane: &mut Self::State, cx: &mut Cx, note: Note) {
         lane.exit.open(cx);
-        if let Ok(change) = note.downcast::<Change<S::On, P>>() {
-            self.change(lane, cx, *change);
-        }
+        let change = note.downcast::<Change<S::On, P>>();
+        self.change(lane, cx, *change.expect("a lane is told of changes to its own members"));
     }
 
     fn watermark(&self, lane: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
         lane.exit.open(cx);
         lane.watermark = watermark;
+        let before = cx.emitted;
         self.caught(lane, cx, |lane, cx| self.fire(lane, cx, watermark));
+        lane.counts.results += cx.emitted - before;
         lane.exit.watermark(cx, watermark);
     }
 
     fn end(&self, lane: &mut Self::State, cx: &mut Cx) {
         lane.exit.open(cx);
         let pages = &lane.pages;
-        let mut order: Vec<_> =
-            pages.living().map(|place| (pages.slot(place).armed, place)).collect();
+        let mut order: Vec<_> = pages.living().map(|seat| (pages.slot(seat).armed, seat)).collect();
         order.sort_unstable();
         let mut order = order.into_iter();
-        let before = lane.exit.gathered(cx);
+        let (before, emitted) = (lane.exit.gathered(cx), cx.emitted);
         self.caught(lane, cx, |lane, cx| {
-            for (_, place) in order.by_ref() {
-                let slot = lane.pages.slot_mut(place);
+            for (_, seat) in order.by_ref() {
+                let slot = lane.pages.slot_mut(seat);
+                cx.member = self.id(slot);
                 let Some(member) = &mut slot.member else { continue };
-                (lane.at_work, lane.emitted) = (place, cx.emitted);
-                cx.member =
-                    MemberId { group: self.program.group, place, generation: slot.generation };
+                (lane.at_work, lane.emitted) = (seat, cx.emitted);
                 self.program.chain.end(&mut member.state, cx);
-                self.settle_up(lane, cx, place);
+                let emitted = cx.emitted - lane.emitted;
+                slot.results += emitted;
+                self.settle_up(lane, cx, seat, None, emitted);
             }
         });
+        lane.counts.results += cx.emitted - emitted;
         if cx.ordered {
             lane.exit.sort(cx, before);
         }

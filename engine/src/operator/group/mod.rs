@@ -8,7 +8,7 @@
 //! | what | how |
 //! |---|---|
 //! | who gets an event | members whose [`Select`] says so: same key, value in their range, key in their set |
-//! | in which order | the events of a lane in its order; the members of one event in the order of their addition |
+//! | in which order | the events of a lane in its order; the members of one key in the order of their addition, those on intervals in no promised order |
 //! | additions, removals, changes of parameters | elements in the lane's inbox: events before them do not see them, events behind do |
 //! | time | a member is told of a watermark when a timer of its own is due (one visit per due timer), or when it gets a late event; what it emits is what it would as a query of its own |
 //! | order across members | in an ordered lane all timers due at or before an event's time fire first, earliest first |
@@ -17,6 +17,7 @@
 //! | a place that is used again | has another generation: an id of the member before it names nobody |
 
 mod exit;
+mod intervals;
 mod lane;
 mod members;
 mod pages;
@@ -25,10 +26,11 @@ mod select;
 mod tests;
 
 pub use exit::{Exit, Exits, Full, Mailbox, OwnExit, Results};
+pub use intervals::Span;
 pub use lane::{Addition, Change, LaneCounts, MemberReport, StateShown};
 pub use members::{LaneState, Members, Program};
 pub use pages::{BUCKETS, Places};
-pub use select::{ByKey, Select};
+pub use select::{ByKey, ByKeyAndRange, ByRange, BySet, Select};
 
 use super::Failure;
 

@@ -1,4 +1,8 @@
-//! Where members live: by value, in pages of a fixed size, which never move.
+//! Where members live: by value, side by side, in pages that never move.
+//!
+//! A member's id names a *place*, which follows from what it selects and is handed out before its lane
+//! is known. Where in its lane's memory it lives is its *seat*: seats are filled one after the other,
+//! so that a small group is small. A directory leads from places to seats; indexes hold seats.
 
 use super::MemberId;
 use crate::time::Timestamp;
@@ -7,26 +11,26 @@ use crate::time::Timestamp;
 /// its id does not depend on the number of lanes, each of which holds as many buckets as the others.
 pub const BUCKETS: u32 = 64;
 
-/// Members per page: pages of a small group are mostly full, those of a large one cost a pointer per
-/// sixteen members.
-const PAGE: usize = 16;
+/// Seats per page: the table of pages of a million members stays in the fastest cache.
+const PAGE: usize = 1024;
 
-/// No place.
+/// No seat.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// A member's place.
+/// A seat that is taken.
 pub(super) struct Slot<On, P, S> {
+    pub place: u32,
     pub generation: u32,
     /// The members before and behind this one that select the same, in a ring.
-    pub before: u32,
-    pub behind: u32,
+    before: u32,
+    behind: u32,
     /// Events it got.
     pub events: u64,
     /// Results it gave.
     pub results: u64,
     /// The earliest of its timers in the lane's queue; the end of time if there is none.
     pub armed: Timestamp,
-    /// `None`: nobody lives here, or its member has failed.
+    /// `None`: its member has failed, or nobody sits here and `behind` is the page's next free seat.
     pub member: Option<Living<On, P, S>>,
 }
 
@@ -37,171 +41,175 @@ pub(super) struct Living<On, P, S> {
     pub state: S,
 }
 
-impl<On, P, S> Slot<On, P, S> {
-    fn vacant() -> Self {
-        Self {
-            generation: 0,
-            before: NOWHERE,
-            behind: NOWHERE,
-            events: 0,
-            results: 0,
-            armed: Timestamp::MAX,
-            member: None,
-        }
-    }
-
-    /// Whether a member has this place: one that lives, or one that has failed.
-    pub fn is_settled(&self) -> bool {
-        self.before != NOWHERE
-    }
-}
-
-/// The places of a lane.
+/// The seats of a lane.
 pub(super) struct Pages<On, P, S> {
-    /// The first bucket.
+    pages: Vec<Page<On, P, S>>,
+    /// Pages with a free seat, and pages without any.
+    open: Vec<u32>,
+    /// The first bucket, and for each the seats of its places.
     first: u32,
-    buckets: Vec<Vec<Option<Box<Page<On, P, S>>>>>,
+    seats: Vec<Vec<u32>>,
 }
 
 struct Page<On, P, S> {
-    /// How many of its places are settled.
-    settled: usize,
-    slots: [Slot<On, P, S>; PAGE],
-}
-
-impl<On, P, S> Page<On, P, S> {
-    fn new() -> Box<Self> {
-        Box::new(Self { settled: 0, slots: std::array::from_fn(|_| Slot::vacant()) })
-    }
+    slots: Vec<Slot<On, P, S>>,
+    taken: usize,
+    /// The first free seat among `slots`.
+    free: u32,
 }
 
 impl<On, P, S> Pages<On, P, S> {
     /// For lane `lane` of `lanes`, which divide the buckets evenly.
     pub fn new(lane: u16, lanes: u16) -> Self {
         let each = BUCKETS / u32::from(lanes);
-        Self { first: u32::from(lane) * each, buckets: (0..each).map(|_| Vec::new()).collect() }
+        Self {
+            pages: Vec::new(),
+            open: Vec::new(),
+            first: u32::from(lane) * each,
+            seats: (0..each).map(|_| Vec::new()).collect(),
+        }
     }
 
-    /// The slot at `place`, which is settled.
-    #[inline]
-    pub fn slot(&self, place: u32) -> &Slot<On, P, S> {
-        let (bucket, page, index) = self.split(place);
-        let page = self.buckets[bucket][page].as_ref();
-        &page.expect("a settled place has its page").slots[index]
+    /// The slot at `seat`, which is taken.
+    #[inline(always)]
+    pub fn slot(&self, seat: u32) -> &Slot<On, P, S> {
+        &self.pages[seat as usize / PAGE].slots[seat as usize % PAGE]
     }
 
     /// The same, to be changed.
-    #[inline]
-    pub fn slot_mut(&mut self, place: u32) -> &mut Slot<On, P, S> {
-        let (bucket, page, index) = self.split(place);
-        let page = self.buckets[bucket][page].as_mut();
-        &mut page.expect("a settled place has its page").slots[index]
+    #[inline(always)]
+    pub fn slot_mut(&mut self, seat: u32) -> &mut Slot<On, P, S> {
+        &mut self.pages[seat as usize / PAGE].slots[seat as usize % PAGE]
     }
 
-    #[inline]
-    fn split(&self, place: u32) -> (usize, usize, usize) {
-        let slot = (place / BUCKETS) as usize;
-        ((place % BUCKETS - self.first) as usize, slot / PAGE, slot % PAGE)
-    }
-
-    /// Has `member` live at its place.
-    pub fn settle(&mut self, member: MemberId, living: Living<On, P, S>) {
-        let (bucket, page, index) = self.split(member.place);
-        let pages = &mut self.buckets[bucket];
-        if pages.len() <= page {
-            pages.resize_with(page + 1, || None);
-        }
-        let page = pages[page].get_or_insert_with(Page::new);
-        page.settled += 1;
-        page.slots[index] = Slot {
-            generation: member.generation,
-            before: member.place,
-            behind: member.place,
-            member: Some(living),
-            ..Slot::vacant()
+    /// Seats `member`.
+    pub fn settle(&mut self, member: MemberId, living: Living<On, P, S>) -> u32 {
+        let number = self.open.last().copied().unwrap_or_else(|| {
+            // The first page grows with its members; those of a large group are made whole.
+            let room = if self.pages.is_empty() { 0 } else { PAGE };
+            let slots = Vec::with_capacity(room);
+            self.pages.push(Page { slots, taken: 0, free: NOWHERE });
+            self.open.push(self.pages.len() as u32 - 1);
+            self.pages.len() as u32 - 1
+        });
+        let page = &mut self.pages[number as usize];
+        let (index, seat) = match page.free {
+            NOWHERE => (page.slots.len(), number * PAGE as u32 + page.slots.len() as u32),
+            free => (free as usize % PAGE, free),
         };
+        let slot = Slot {
+            place: member.place,
+            generation: member.generation,
+            before: seat,
+            behind: seat,
+            events: 0,
+            results: 0,
+            armed: Timestamp::MAX,
+            member: Some(living),
+        };
+        match page.slots.get_mut(index) {
+            Some(free) => page.free = std::mem::replace(free, slot).behind,
+            None => page.slots.push(slot),
+        }
+        page.taken += 1;
+        if page.taken == PAGE {
+            self.open.pop();
+        }
+        self.record(member.place, seat);
+        seat
     }
 
-    /// The slot of `member`, until it is vacated.
-    pub fn of(&mut self, member: MemberId) -> Option<&mut Slot<On, P, S>> {
+    fn record(&mut self, place: u32, seat: u32) {
+        let seats = &mut self.seats[(place % BUCKETS - self.first) as usize];
+        let position = (place / BUCKETS) as usize;
+        if seats.len() <= position {
+            seats.resize(position + 1, NOWHERE);
+        }
+        seats[position] = seat;
+    }
+
+    /// The seat of `member`, until it is vacated.
+    pub fn seat(&self, member: MemberId) -> Option<u32> {
         let bucket = (member.place % BUCKETS).checked_sub(self.first)? as usize;
-        let slot = (member.place / BUCKETS) as usize;
-        let page = self.buckets.get_mut(bucket)?.get_mut(slot / PAGE)?.as_mut()?;
-        let slot = &mut page.slots[slot % PAGE];
-        (slot.generation == member.generation && slot.is_settled()).then_some(slot)
+        let seat = *self.seats.get(bucket)?.get((member.place / BUCKETS) as usize)?;
+        let page = self.pages.get(seat as usize / PAGE)?;
+        let slot = page.slots.get(seat as usize % PAGE)?;
+        (slot.generation == member.generation && slot.place == member.place).then_some(seat)
     }
 
-    /// Nobody lives at `place` any more. Returns who did; a page without members is given back.
-    pub fn vacate(&mut self, place: u32) -> Option<Living<On, P, S>> {
-        let (bucket, page, index) = self.split(place);
-        let kept = &mut self.buckets[bucket][page];
-        let page = kept.as_mut().expect("a settled place has its page");
-        let living = std::mem::replace(&mut page.slots[index], Slot::vacant()).member;
-        page.settled -= 1;
-        if page.settled == 0 {
-            *kept = None;
+    /// Frees `seat`. A page that nobody sits in any more gives its memory back.
+    pub fn vacate(&mut self, seat: u32) -> Option<Living<On, P, S>> {
+        let (number, index) = (seat as usize / PAGE, seat as usize % PAGE);
+        let place = self.slot(seat).place;
+        self.record(place, NOWHERE);
+        let page = &mut self.pages[number];
+        if page.taken == PAGE {
+            self.open.push(number as u32);
+        }
+        page.taken -= 1;
+        let slot = &mut page.slots[index];
+        let living = slot.member.take();
+        (slot.place, slot.behind) = (NOWHERE, page.free);
+        page.free = seat;
+        if page.taken == 0 {
+            (page.slots, page.free) = (Vec::new(), NOWHERE);
         }
         living
     }
 
-    /// Every place where somebody lives, in order.
+    /// The seats of all living members.
     pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
-        let buckets = self.buckets.iter().enumerate();
-        buckets.flat_map(move |(bucket, pages)| {
-            let pages = pages.iter().enumerate();
-            let slots = pages.flat_map(|(number, page)| {
-                let slots = page.iter().flat_map(|page| &page.slots).enumerate();
-                let living = slots.filter(|(_, slot)| slot.member.is_some());
-                living.map(move |(slot, _)| (number * PAGE + slot) as u32)
-            });
-            slots.map(move |slot| slot * BUCKETS + self.first + bucket as u32)
+        self.pages.iter().enumerate().flat_map(|(number, page)| {
+            let slots = page.slots.iter().enumerate();
+            let living = slots.filter(|(_, slot)| slot.member.is_some());
+            living.map(move |(index, _)| (number * PAGE + index) as u32)
         })
     }
 }
 
 /// What an index must know about members.
 pub trait Places<On> {
-    /// What the member at `place` selects.
-    fn on(&self, place: u32) -> &On;
+    /// What the member at `seat` selects.
+    fn on(&self, seat: u32) -> &On;
 
-    /// The place behind `place` in its ring.
-    fn behind(&self, place: u32) -> u32;
+    /// The seat behind `seat` in its ring.
+    fn behind(&self, seat: u32) -> u32;
 
-    /// Puts `place`, which is a ring of its own, into that of `tail`, behind it.
-    fn link(&mut self, place: u32, tail: u32);
+    /// Puts `seat`, which is a ring of its own, into that of `tail`, behind it.
+    fn link(&mut self, seat: u32, tail: u32);
 
-    /// Takes `place` out of its ring. The place before it, if it was not alone.
-    fn unlink(&mut self, place: u32) -> Option<u32>;
+    /// Takes `seat` out of its ring. The seat before it, if it was not alone.
+    fn unlink(&mut self, seat: u32) -> Option<u32>;
 }
 
 impl<On, P, S> Places<On> for Pages<On, P, S> {
-    #[inline]
-    fn on(&self, place: u32) -> &On {
-        &self.slot(place).member.as_ref().expect("an indexed place is lived in").on
+    #[inline(always)]
+    fn on(&self, seat: u32) -> &On {
+        &self.slot(seat).member.as_ref().expect("an indexed seat is taken").on
     }
 
-    #[inline]
-    fn behind(&self, place: u32) -> u32 {
-        self.slot(place).behind
+    #[inline(always)]
+    fn behind(&self, seat: u32) -> u32 {
+        self.slot(seat).behind
     }
 
-    fn link(&mut self, place: u32, tail: u32) {
+    fn link(&mut self, seat: u32, tail: u32) {
         let behind = self.slot(tail).behind;
-        self.slot_mut(tail).behind = place;
-        self.slot_mut(behind).before = place;
-        let slot = self.slot_mut(place);
+        self.slot_mut(tail).behind = seat;
+        self.slot_mut(behind).before = seat;
+        let slot = self.slot_mut(seat);
         (slot.before, slot.behind) = (tail, behind);
     }
 
-    fn unlink(&mut self, place: u32) -> Option<u32> {
-        let (before, behind) = (self.slot(place).before, self.slot(place).behind);
-        if before == place {
+    fn unlink(&mut self, seat: u32) -> Option<u32> {
+        let (before, behind) = (self.slot(seat).before, self.slot(seat).behind);
+        if before == seat {
             return None;
         }
         self.slot_mut(before).behind = behind;
         self.slot_mut(behind).before = before;
-        let slot = self.slot_mut(place);
-        (slot.before, slot.behind) = (place, place);
+        let slot = self.slot_mut(seat);
+        (slot.before, slot.behind) = (seat, seat);
         Some(before)
     }
 }
