@@ -13,12 +13,12 @@ pub use stream::{BoxedStream, KeyedStream, Shared, Stream};
 pub use hdrhistogram::Histogram;
 pub use mizzle_engine::Event;
 pub use mizzle_engine::operator::aggregate;
-pub use mizzle_engine::operator::group::{LaneCounts, MemberId, MemberReport, StateShown};
+pub use mizzle_engine::operator::group::{LaneCounts, MemberId, MemberReport, Span, StateShown};
 pub use mizzle_engine::operator::{ProcessCx, ProcessOp, Windowed, Windows};
 pub use mizzle_engine::plan;
 pub use mizzle_engine::runtime::{
-    ChainReport, ChainStats, EngineError, Group, GroupError, GroupStats, LatencyStats, MemberFull, PushError, PushHandle, QueryFailure,
-    QueryHandle, QueryId, Receiver, Status, WhenFull,
+    ChainReport, ChainStats, EngineError, Group, GroupError, GroupStats, LatencyStats, MemberFull,
+    PushError, PushHandle, QueryFailure, QueryHandle, QueryId, Receiver, Status, WhenFull,
 };
 pub use mizzle_engine::{sink, source, time};
 

@@ -157,7 +157,9 @@ fn report(
     let events = prepared.events();
     let ratio = |others: &[Run]| {
         let pairs = runs.iter().zip(others);
-        median(pairs.map(|(ours, theirs)| ours.took.cpu_seconds / theirs.took.cpu_seconds).collect())
+        median(
+            pairs.map(|(ours, theirs)| ours.took.cpu_seconds / theirs.took.cpu_seconds).collect(),
+        )
     };
     let (ratio_cpu, second_ratio_cpu) = (ratio(baselines), ratio(seconds));
     let theirs = median(baselines.iter().map(|run| events as f64 / run.took.cpu_seconds).collect());

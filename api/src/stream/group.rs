@@ -4,7 +4,9 @@ use std::hash::Hash;
 use std::panic::Location;
 use std::sync::Arc;
 
-use mizzle_engine::operator::group::{ByKey, Exits, MemberId, Program, Results, Select};
+use mizzle_engine::operator::group::{
+    ByKey, ByKeyAndRange, ByRange, BySet, Exits, MemberId, Program, Results, Select, Span,
+};
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
@@ -30,7 +32,8 @@ pub struct FromGroup<P: Send + 'static, S: Select> {
 }
 
 type Lanes<T> = std::rc::Rc<std::cell::RefCell<Vec<Arc<Port<T>>>>>;
-type MakeExits = std::rc::Rc<std::cell::RefCell<Option<Box<dyn FnOnce(&mut Closing<'_>) -> Exits>>>>;
+type MakeExits =
+    std::rc::Rc<std::cell::RefCell<Option<Box<dyn FnOnce(&mut Closing<'_>) -> Exits>>>>;
 
 /// A group that stands in a description: if that goes without having been submitted, those who add
 /// members are told so.
@@ -104,8 +107,64 @@ where
         C: Build<Head = FromGroup<P, ByKey<B::Out, K, KF>>>,
     {
         let (router, select) = (ByKey::new(self.key.clone()), ByKey::new(self.key));
-        self.stream.grouped(name, Location::caller(), select, template, move |op, closing, from, ports| {
+        self.stream.grouped(
+            name,
+            Location::caller(),
+            select,
+            template,
+            move |op, closing, from, ports| {
+                closing.assembler.lanes(from, op, ports, move |event| router.route(event))
+            },
+        )
+    }
+}
+
+impl<B, K, KF> KeyedStream<B, K, KF>
+where
+    B: Build,
+    B::Out: Clone,
+    K: Hash + Eq + Clone + Send + 'static,
+    KF: Fn(&B::Out) -> K + Clone + Send + Sync + 'static,
+{
+    /// As [`group`](Self::group), with members on a key and an interval of what `value` finds in an
+    /// event: added for `(key, Span::above(20.0))`, a member gets the events of its key whose value
+    /// lies there. Those it does not want cost it nothing: an index finds the members. A value that
+    /// compares with nothing, such as NaN, lies in no interval with a bound.
+    #[track_caller]
+    pub fn group_by_range<V, VF, P, C>(
+        self,
+        name: &str,
+        value: VF,
+        template: impl FnOnce(Member<P, ByKeyAndRange<B::Out, K, V, KF, VF>>) -> Stream<C>,
+    ) -> (Group<(K, Span<V>), P, C::Out>, BoxedStream<(MemberId, C::Out)>)
+    where
+        V: PartialOrd + Clone + Send + 'static,
+        VF: Fn(&B::Out) -> V + Send + Sync + 'static,
+        P: Clone + Send + Sync + 'static,
+        C: Build<Head = FromGroup<P, ByKeyAndRange<B::Out, K, V, KF, VF>>>,
+    {
+        let (router, select) = (ByKey::new(self.key.clone()), ByKeyAndRange::new(self.key, value));
+        let location = Location::caller();
+        self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
             closing.assembler.lanes(from, op, ports, move |event| router.route(event))
+        })
+    }
+
+    /// As [`group`](Self::group), with members on sets of keys: added for `vec!["cellar", "attic"]`, a
+    /// member gets the events of all these. As they may be anywhere, every lane looks at every event.
+    #[track_caller]
+    pub fn group_by_set<P, C>(
+        self,
+        name: &str,
+        template: impl FnOnce(Member<P, BySet<B::Out, K, KF>>) -> Stream<C>,
+    ) -> (Group<Vec<K>, P, C::Out>, BoxedStream<(MemberId, C::Out)>)
+    where
+        P: Clone + Send + Sync + 'static,
+        C: Build<Head = FromGroup<P, BySet<B::Out, K, KF>>>,
+    {
+        let (location, select) = (Location::caller(), BySet::new(self.key));
+        self.stream.grouped(name, location, select, template, |_, closing, from, ports| {
+            closing.assembler.fanout(from, ports)
         })
     }
 }
@@ -114,6 +173,49 @@ impl<B: Build> Stream<B>
 where
     B::Out: Clone,
 {
+    /// A group as by [`KeyedStream::group`], with members on intervals of what `value` finds in an
+    /// event: added for `Span::new(10.0..20.0)`, a member gets the events whose value lies there. As
+    /// they may be anywhere, every lane looks at every event.
+    ///
+    /// ```
+    /// use mizzle::{Engine, Query, Span, source};
+    /// use mizzle::stream::Member;
+    /// use mizzle::time::Timestamp;
+    ///
+    /// let query = Query::new("scales");
+    /// let (parcels, results) = query
+    ///     .source("grams", source::from_iter([120, 2_500, 31_000], |_| Timestamp::from_secs(0)))
+    ///     .group_by_range("tariffs", |&grams| grams, |member: Member<&str, _>| member);
+    /// let found = results.map(|(_, tariff)| tariff).collect();
+    /// parcels.add(Span::new(..1_000), "letter")?;
+    /// parcels.add(Span::new(1_000..=31_500), "parcel")?;
+    /// parcels.add(Span::above(30_000), "heavy")?;
+    /// let engine = Engine::new()?;
+    /// engine.submit(query)?.wait();
+    /// let mut tariffs = found.values();
+    /// tariffs.sort();
+    /// assert_eq!(tariffs, [("heavy", 31_000), ("letter", 120), ("parcel", 2_500), ("parcel", 31_000)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn group_by_range<V, VF, P, C>(
+        self,
+        name: &str,
+        value: VF,
+        template: impl FnOnce(Member<P, ByRange<B::Out, V, VF>>) -> Stream<C>,
+    ) -> (Group<Span<V>, P, C::Out>, BoxedStream<(MemberId, C::Out)>)
+    where
+        V: PartialOrd + Clone + Send + 'static,
+        VF: Fn(&B::Out) -> V + Send + Sync + 'static,
+        P: Clone + Send + Sync + 'static,
+        C: Build<Head = FromGroup<P, ByRange<B::Out, V, VF>>>,
+    {
+        let (location, select) = (Location::caller(), ByRange::new(value));
+        self.grouped(name, location, select, template, |_, closing, from, ports| {
+            closing.assembler.fanout(from, ports)
+        })
+    }
+
     fn grouped<P, S, C, U>(
         self,
         name: &str,

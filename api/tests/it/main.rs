@@ -4,6 +4,7 @@ mod compile_fail;
 mod dags;
 mod engine_cases;
 mod faults;
+mod groups;
 mod modes;
 mod smoke;
 mod soak;

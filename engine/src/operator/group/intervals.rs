@@ -7,15 +7,32 @@
 //! A value looks into every run, and there only where something is that it lies in.
 
 use std::cmp::Ordering;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 
-/// An interval of values.
+/// An interval of values: what a member on a range is added for.
+///
+/// ```
+/// use mizzle_engine::operator::group::Span;
+/// assert_eq!(Span::new((std::ops::Bound::Excluded(7), std::ops::Bound::Unbounded)), Span::above(7));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span<V> {
     /// Where it begins.
     pub from: Bound<V>,
     /// Where it ends.
     pub to: Bound<V>,
+}
+
+impl<V: Clone> Span<V> {
+    /// The values of a range: `Span::new(10..20)`, `Span::new(..=0.5)`.
+    pub fn new(range: impl RangeBounds<V>) -> Self {
+        Self { from: range.start_bound().cloned(), to: range.end_bound().cloned() }
+    }
+
+    /// The values greater than `value`.
+    pub fn above(value: V) -> Self {
+        Self { from: Bound::Excluded(value), to: Bound::Unbounded }
+    }
 }
 
 impl<V: PartialOrd> Span<V> {
@@ -251,8 +268,6 @@ impl<V: PartialOrd + Clone> Intervals<V> {
 
 #[cfg(test)]
 mod tests {
-    use std::ops::RangeBounds;
-
     use proptest::prelude::*;
 
     use super::*;

@@ -357,10 +357,7 @@ fn the_timers_of_members_that_are_gone_are_forgotten() {
 fn members_on_intervals_and_on_sets_get_what_lies_in_them() {
     let value = ByRange::new(|pair: &Pair| pair.1);
     let mut lane = lane::<_, _, _, i64>(value, sums(), false);
-    let span = |from: i64, to: i64| Span {
-        from: std::ops::Bound::Included(from),
-        to: std::ops::Bound::Excluded(to),
-    };
+    let span = |from: i64, to: i64| Span::new(from..to);
     lane.say(add(0, 0, span(0, 10), 1i64));
     lane.say(add(1, 0, span(5, 20), 1i64));
     lane.events([(0, ("a", 4)), (1, ("a", 10)), (2, ("a", 20))]);

@@ -113,10 +113,9 @@ impl<T: Send + 'static> Intake for InboxIntake<T> {
     type Item = T;
 
     fn take(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
-        let mut pulled = Pulled::default();
-        if self.packets.is_empty() {
-            pulled.more = self.port.take(budget, &mut self.packets);
-        }
+        // What was left behind a note comes first. Whether the port has more is not known then.
+        let more = !self.packets.is_empty() || self.port.take(budget, &mut self.packets);
+        let mut pulled = Pulled { more, ..Pulled::default() };
         while let Some(packet) = self.packets.pop_front() {
             if pulled.born == 0 {
                 pulled.born = packet.born;
@@ -128,9 +127,8 @@ impl<T: Send + 'static> Intake for InboxIntake<T> {
             }
             if !packet.notes.is_empty() {
                 pulled.notes = packet.notes;
-                // What comes behind a note waits until it has been heeded. Whether the port has
-                // more is found out when that is taken.
-                pulled.more = true;
+                // What comes behind a note waits until it has been heeded.
+                pulled.more |= !self.packets.is_empty();
                 break;
             }
         }
