@@ -7,3 +7,4 @@ mod faults;
 mod modes;
 mod smoke;
 mod soak;
+mod waiting;
