@@ -5,6 +5,7 @@ mod dags;
 mod engine_cases;
 mod faults;
 mod modes;
+mod refusals;
 mod smoke;
 mod soak;
 mod waiting;
