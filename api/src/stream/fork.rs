@@ -52,7 +52,7 @@ impl<B: Build> Stream<B> {
         let shared = Stream::new(&self.graph, head, inputs, (op, Duty::OneBehind(op)), shared);
         self.end(move |build, closing| {
             let from = closing.assembler.plan().tail_of(closing.segment);
-            let fanout = closing.assembler.fanout(from, &ports.borrow());
+            let fanout = closing.assembler.fanout(op, from, &ports.borrow());
             build.close(fanout, closing);
         });
         shared

@@ -1,6 +1,7 @@
 //! The tests of the crate `mizzle`, as a user would use it.
 
 mod compile_fail;
+mod culprits;
 mod dags;
 mod engine_cases;
 mod faults;
