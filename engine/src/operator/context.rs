@@ -18,6 +18,8 @@ pub struct Cx {
     pub shard: u16,
     /// How the chain goes on: passed on to other chains by its outlets.
     pub flow: Flow,
+    /// Whether that has changed with this batch: told to other chains though there be nothing else.
+    pub turned: bool,
     /// Nanoseconds on the engine's clock at which the oldest event of the batch entered the engine.
     pub born: u64,
     /// What is counted about this chain.

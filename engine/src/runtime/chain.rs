@@ -93,6 +93,8 @@ impl<I: Intake, S> Work<I, S> {
 struct Remains<S> {
     cx: Cx,
     state: S,
+    /// What its state has told, as it were: nothing, but how the stream went on before it.
+    before: Progress,
     progress: Progress,
     /// How many events had been taken before it.
     position: u64,
@@ -261,6 +263,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     fn close_batch(&self, state: &mut C::State, cx: &mut Cx, before: Progress, now: Progress) {
         cx.late = false;
         cx.flow = now.flow;
+        cx.turned = now.flow != before.flow;
         if now.flow != Flow::Halted && now.watermark > before.watermark {
             // Before the end too: whether the end came in a batch of its own must not show.
             self.consumer().watermark(state, cx, now.watermark);
@@ -350,7 +353,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
                 return self.abandon(&mut work);
             }
         };
-        let position = work.position;
+        let (position, before) = (work.position, work.promised.flow);
         work.position += pulled.taken;
         let (held, holding) = (work.intake().held(), work.intake().holding());
         self.counts.pulled(&pulled, progress, held, holding);
@@ -367,7 +370,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let ticket = self.tickets.open();
         drop(work);
         self.queue_again(self.token.release(pulled.more));
-        self.process(ticket, batch, pulled.born, progress, position);
+        self.process(ticket, batch, pulled.born, (before, progress), position);
     }
 
     /// Runs a batch of a concurrent chain, outside the token, and retires its ticket.
@@ -376,16 +379,17 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         ticket: Ticket,
         mut batch: Batch<I::Item>,
         born: u64,
-        progress: Progress,
+        (before, progress): (Flow, Progress),
         position: u64,
     ) {
+        let before = Progress { flow: before, ..Progress::NONE };
         let mut state = self.consumer().state();
         let mut cx = Cx::new(false, self.frame.shard);
         cx.born = born;
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.run_batch(&mut batch, &mut state, &mut cx);
             if self.frame.ticket_order {
-                self.close_batch(&mut state, &mut cx, Progress::NONE, progress);
+                self.close_batch(&mut state, &mut cx, before, progress);
             } else {
                 // Ahead of lower tickets these may tell nothing but themselves: that the stream is
                 // idle would let the watermark downstream pass events that are still on their way.
@@ -402,7 +406,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             self.warn(contained(|| state = self.consumer().state()));
         }
         self.account_operators(&mut cx);
-        let remains = Remains { cx, state, progress, position };
+        let remains = Remains { cx, state, before, progress, position };
         self.tickets.retire(ticket, remains, |remains| self.commit(remains));
         self.close_ticket();
     }
@@ -425,10 +429,10 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
     }
 
-    fn let_out(&self, Remains { cx, state, progress, .. }: &mut Remains<C::State>) {
+    fn let_out(&self, Remains { cx, state, before, progress, .. }: &mut Remains<C::State>) {
         if !self.frame.ticket_order {
             cx.counters = Default::default();
-            self.close_batch(state, cx, Progress::NONE, *progress);
+            self.close_batch(state, cx, *before, *progress);
         }
         self.deliver(cx);
     }

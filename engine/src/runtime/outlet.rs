@@ -74,7 +74,9 @@ impl<T> Outgoing<T> {
         if self.flow != Flow::Ended {
             self.flow = cx.flow;
         }
-        if self.batch.is_empty() && self.watermark == self.sent && self.flow == self.sent_flow {
+        let told = self.watermark == self.sent && self.flow == self.sent_flow;
+        // The state of a ticket has sent nothing itself: that a stream is active again would not show.
+        if self.batch.is_empty() && told && !cx.turned {
             return None;
         }
         cx.counters.out += self.batch.len() as u64;
