@@ -6,6 +6,7 @@ mod keyed;
 mod out;
 mod stateful;
 mod stateless;
+mod unkeyed;
 mod window;
 
 use std::panic::Location;
@@ -24,6 +25,7 @@ pub use fork::{Branches, Shared};
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
+pub use unkeyed::Unkeyed;
 pub use window::{WindowOp, Windowing};
 
 /// A stream of events: a source and the operators behind it, up to where it is looked at.
