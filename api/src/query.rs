@@ -1,5 +1,6 @@
 //! A query as it is being described.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
@@ -27,11 +28,11 @@ pub enum BuildError {
         /// What is wrong.
         reason: String,
     },
-    /// A source whose stream ends nowhere.
-    #[error("the stream of source {source_name:?} ({location}) ends in no sink")]
+    /// A stream that leads nowhere.
+    #[error("the stream behind {operator:?} ({location}) ends in no sink")]
     Unused {
-        /// The source's name.
-        source_name: String,
+        /// The name of the last operator on it, or of the source.
+        operator: String,
         /// The source line that made it.
         location: String,
     },
@@ -70,16 +71,38 @@ struct Closed {
     close: Closer,
 }
 
+/// Whether a stream may be left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// It must lead to a sink.
+    Sink,
+    /// It may be left as it is: a second output.
+    Optional,
+    /// It may be left as it is, if another one behind this operator leads to a sink.
+    OneBehind(OpId),
+}
+
+/// A segment gets its number with its head, so that inputs have smaller numbers, and is closed by
+/// what ends it. One that never is, is a stream that nobody uses.
+struct Slot {
+    /// The operator that was added last, or the one that it starts behind.
+    last: OpId,
+    duty: Duty,
+    /// Whether something was put behind its head.
+    continued: bool,
+    closed: Option<Closed>,
+}
+
 /// What has been described so far.
 #[derive(Default)]
 pub(crate) struct Graph {
     sites: Vec<Site>,
-    /// A segment gets its number with its head, so that inputs have smaller numbers, and is filled
-    /// when it is closed. One that never is, is a stream that nobody uses.
-    segments: Vec<Option<Closed>>,
+    segments: Vec<Slot>,
+    /// Operators behind which at least one stream must lead to a sink.
+    forks: Vec<OpId>,
     errors: Vec<BuildError>,
-    /// Sources whose stream has not reached a sink, or another point where it is closed.
-    open_sources: Vec<OpId>,
+    /// The lines of push sources, type-erased: dropped with the description, they tell those who push.
+    lines: Vec<Box<dyn Any>>,
 }
 
 /// A segment that is being described.
@@ -123,10 +146,36 @@ impl Graph {
         });
     }
 
-    /// The number of a new segment.
-    pub(crate) fn open_segment(&mut self) -> usize {
-        self.segments.push(None);
+    /// The number of a new segment that starts with or behind the operator `last`.
+    pub(crate) fn open_segment(&mut self, last: OpId, duty: Duty) -> usize {
+        self.segments.push(Slot { last, duty, continued: false, closed: None });
         self.segments.len() - 1
+    }
+
+    /// The operator that was added last to a segment, or the one that it starts behind.
+    pub(crate) fn last_op(&self, segment: usize) -> OpId {
+        self.segments[segment].last
+    }
+
+    /// Notes that `op` was added to a segment.
+    pub(crate) fn add_op(&mut self, segment: usize, op: OpId) {
+        self.segments[segment].last = op;
+        self.go_on(segment);
+    }
+
+    /// Something was put behind a segment's head: it cannot be left alone any more.
+    pub(crate) fn go_on(&mut self, segment: usize) {
+        self.segments[segment].continued = true;
+    }
+
+    /// Whether a segment may be left alone as it starts.
+    pub(crate) fn duty(&self, segment: usize) -> Duty {
+        self.segments[segment].duty
+    }
+
+    /// Notes that at least one of the streams behind `op` must lead to a sink.
+    pub(crate) fn add_fork(&mut self, op: OpId) {
+        self.forks.push(op);
     }
 
     /// Fills a segment.
@@ -135,19 +184,49 @@ impl Graph {
         draft: Draft,
         close: impl FnOnce(&mut Closing<'_>) + 'static,
     ) {
-        if let Head::Source { op, .. } = draft.head {
-            self.open_sources.retain(|&open| open != op);
-        }
         let segment = Segment { head: draft.head, inputs: draft.inputs, ops: draft.ops };
-        self.segments[draft.segment] = Some(Closed { segment, close: Box::new(close) });
+        self.segments[draft.segment].closed = Some(Closed { segment, close: Box::new(close) });
+    }
+
+    /// The operator behind which a stream leads nowhere, if there is one.
+    fn loose_end(&self) -> Option<OpId> {
+        let mut open = self.segments.iter().filter(|slot| slot.closed.is_none());
+        let loose = open.find(|slot| slot.continued || slot.duty == Duty::Sink);
+        let used = |slot: &Slot, fork| slot.closed.is_some() && slot.duty == Duty::OneBehind(fork);
+        let mut forks = self.forks.iter().copied();
+        loose
+            .map(|slot| slot.last)
+            .or_else(|| forks.find(|&fork| !self.segments.iter().any(|slot| used(slot, fork))))
+    }
+
+    /// The description, if nothing is wrong with it.
+    fn check(&self, query: &str) -> Result<Spec, BuildError> {
+        if let Some(error) = self.errors.first() {
+            return Err(error.clone());
+        }
+        if let Some(op) = self.loose_end() {
+            let site = &self.sites[op.0 as usize];
+            let (operator, location) = (site.name.clone(), site.location.to_string());
+            return Err(BuildError::Unused { operator, location });
+        }
+        let spec = self.spec();
+        if spec.segments.is_empty() { Err(BuildError::Empty(query.to_owned())) } else { Ok(spec) }
+    }
+
+    /// Takes out what builds the chains, and the lines. What streams that are still about do to the
+    /// rest comes to nothing.
+    fn take(&mut self) -> (Vec<Closer>, Vec<Box<dyn Any>>) {
+        let closed = self.segments.iter_mut().filter_map(|slot| slot.closed.take());
+        (closed.map(|closed| closed.close).collect(), std::mem::take(&mut self.lines))
     }
 
     /// The description without the segments that nobody uses.
     fn spec(&self) -> Spec {
         let used: Vec<usize> =
-            (0..self.segments.len()).filter(|&number| self.segments[number].is_some()).collect();
+            (0..self.segments.len()).filter(|&n| self.segments[n].closed.is_some()).collect();
         let renumber = |old: &usize| used.binary_search(old).ok();
-        let segments = self.segments.iter().flatten().map(|closed| {
+        let closed = self.segments.iter().filter_map(|slot| slot.closed.as_ref());
+        let segments = closed.map(|closed| {
             let inputs = closed.segment.inputs.iter().filter_map(renumber).collect();
             Segment { inputs, ..closed.segment.clone() }
         });
@@ -186,7 +265,7 @@ impl Query {
         let build =
             FromSource { source, watermarks: Watermarks::ascending(), rejects: Some(port.clone()) };
         let stream = self.head(name, build);
-        let rejects = stream.behind(FromPort { port });
+        let rejects = stream.behind(Duty::Optional, FromPort { port });
         (stream, rejects)
     }
 
@@ -199,13 +278,9 @@ impl Query {
         time: impl Fn(&T) -> Timestamp + Send + Sync + 'static,
     ) -> (PushHandle<T>, Stream<FromPush<T>>) {
         let (line, handle) = Line::new(time);
-        (
-            handle,
-            self.head(
-                name,
-                FromPush { line: Described(line), watermarks: Watermarks::ascending() },
-            ),
-        )
+        self.graph.borrow_mut().lines.push(Box::new(Described(line.clone())));
+        let build = FromPush { line: Described(line), watermarks: Watermarks::ascending() };
+        (handle, self.head(name, build))
     }
 
     #[track_caller]
@@ -213,10 +288,9 @@ impl Query {
         let mut graph = self.graph.borrow_mut();
         let op = graph.add_site("source", Shape::Stateless, Location::caller());
         graph.site_mut(op).name = name.to_owned();
-        graph.open_sources.push(op);
         let head = Head::Source { op, in_order: true };
         drop(graph);
-        Stream::new(&self.graph, head, Vec::new(), build)
+        Stream::new(&self.graph, head, Vec::new(), (op, Duty::Sink), build)
     }
 
     /// The plan that `workers` workers would get. See [`Plan::explain`].
@@ -225,28 +299,29 @@ impl Query {
     }
 
     /// Checks the description and takes it apart: name, description, and what builds its chains.
-    pub(crate) fn finish(self) -> Result<(String, Spec, impl FnOnce(&mut Assembler)), BuildError> {
-        let graph = std::mem::take(&mut *self.graph.borrow_mut());
-        if let Some(error) = graph.errors.first() {
-            return Err(error.clone());
-        }
-        if let Some(&op) = graph.open_sources.first() {
-            let site = &graph.sites[op.0 as usize];
-            let (source_name, location) = (site.name.clone(), site.location.to_string());
-            return Err(BuildError::Unused { source_name, location });
-        }
-        let spec = graph.spec();
-        if spec.segments.is_empty() {
-            return Err(BuildError::Empty(self.name));
-        }
+    pub(crate) fn finish(
+        mut self,
+    ) -> Result<(String, Spec, impl FnOnce(&mut Assembler)), BuildError> {
+        let name = std::mem::take(&mut self.name);
+        let spec = self.graph.borrow().check(&name)?;
         // A segment has a smaller number than those that read it: built in reverse, every chain
         // finds the inboxes behind it.
-        let closed: Vec<Closer> = graph.segments.into_iter().flatten().map(|it| it.close).collect();
+        let (closed, lines) = self.graph.borrow_mut().take();
         let assemble = |assembler: &mut Assembler| {
             for (segment, close) in closed.into_iter().enumerate().rev() {
                 close(&mut Closing { assembler, segment });
             }
+            // From here on an engine reads them.
+            drop(lines);
         };
-        Ok((self.name, spec, assemble))
+        Ok((name, spec, assemble))
+    }
+}
+
+impl Drop for Query {
+    /// Whoever pushes to it or receives from it is told, though streams of it may still be about.
+    fn drop(&mut self) {
+        let taken = self.graph.borrow_mut().take();
+        drop(taken);
     }
 }

@@ -5,14 +5,14 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mizzle_engine::operator::{Branch, Predicate, SplitLate};
+use mizzle_engine::operator::{Branch, OpId, Predicate, SplitLate};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Outlet, Port};
 use mizzle_engine::time::{Timestamp, Watermarks};
 
 use super::{BoxedStream, Stream, promise};
 use crate::build::{Build, Closing, FromPort, FromRetimed, FromShared};
-use crate::query::GraphRef;
+use crate::query::{Duty, GraphRef};
 
 /// A stream that can be cloned: every clone gets every event.
 pub type Shared<T> = Stream<FromShared<T>>;
@@ -36,16 +36,23 @@ impl<B: Build> Stream<B> {
 
     /// A stream that can be cloned, so that several operators can follow it. Each clone gets every
     /// event, cloned; none can change what another sees.
+    #[track_caller]
     pub fn share(self) -> Shared<B::Out>
     where
         B::Out: Clone,
     {
+        let mut graph = self.graph.borrow_mut();
+        let op = graph.add_site("share", Shape::Stateless, Location::caller());
+        graph.add_fork(op);
+        drop(graph);
         let readers = Rc::new(RefCell::new(Vec::new()));
         let ports = readers.clone();
-        let shared = self.behind(FromShared { readers });
+        let (head, inputs) = (Head::Stream, vec![self.draft.segment]);
+        let shared = FromShared { readers };
+        let shared = Stream::new(&self.graph, head, inputs, (op, Duty::OneBehind(op)), shared);
         self.end(move |build, closing| {
             let from = closing.assembler.plan().tail_of(closing.segment);
-            let fanout = closing.assembler.fanout(from, &ports.borrow());
+            let fanout = closing.assembler.fanout(op, from, &ports.borrow());
             build.close(fanout, closing);
         });
         shared
@@ -55,7 +62,7 @@ impl<B: Build> Stream<B> {
     /// becomes a chain of its own and hands its events on by the batch.
     pub fn boxed(self) -> BoxedStream<B::Out> {
         let port = Port::new(1);
-        let boxed = self.behind(FromPort { port: port.clone() });
+        let boxed = self.behind(Duty::Sink, FromPort { port: port.clone() });
         self.end_in(port, 0);
         boxed
     }
@@ -75,7 +82,8 @@ impl<B: Build> Stream<B> {
     #[track_caller]
     pub fn branches(self) -> Branches<B::Out> {
         let stream = self.then("branch", Shape::Stateless, |upstream, op| (upstream, op));
-        let (graph, segment) = (stream.graph.clone(), stream.draft.segment);
+        let (graph, segment, op) = (stream.graph.clone(), stream.draft.segment, stream.build.1);
+        graph.borrow_mut().add_fork(op);
         let cases =
             Rc::new(RefCell::new(Cases { predicates: Vec::new(), ports: vec![Port::new(1)] }));
         let later = cases.clone();
@@ -84,7 +92,7 @@ impl<B: Build> Stream<B> {
             let nexts = ports.iter().map(|port| outlet(closing, port, 0)).collect();
             build.close(Branch::new(op, predicates, nexts), closing);
         });
-        Branches { graph, segment, cases }
+        Branches { graph, segment, op, cases }
     }
 
     /// Two streams: the events on time, and the late ones. Events are judged at their source; the
@@ -94,8 +102,8 @@ impl<B: Build> Stream<B> {
     pub fn split_late(self) -> (BoxedStream<B::Out>, BoxedStream<B::Out>) {
         let stream = self.then("split_late", Shape::Stateless, |upstream, _| upstream);
         let ports = (Port::new(1), Port::new(1));
-        let on_time = stream.behind(FromPort { port: ports.0.clone() });
-        let late = stream.behind(FromPort { port: ports.1.clone() });
+        let on_time = stream.behind(Duty::Sink, FromPort { port: ports.0.clone() });
+        let late = stream.behind(Duty::Optional, FromPort { port: ports.1.clone() });
         stream.end(move |build, closing| {
             let (on_time, late) = (outlet(closing, &ports.0, 0), outlet(closing, &ports.1, 0));
             build.close(SplitLate::new(on_time, late), closing);
@@ -130,7 +138,8 @@ impl<B: Build> Stream<B> {
         location: &'static Location<'static>,
     ) -> BoxedStream<B::Out> {
         let op = self.graph.borrow_mut().add_site("union", Shape::Stateless, location);
-        Stream::new(&self.graph, Head::Union { op }, inputs, FromPort { port })
+        let place = (op, Duty::Sink);
+        Stream::new(&self.graph, Head::Union { op }, inputs, place, FromPort { port })
     }
 
     /// As [`union`](Stream::union), of any number of streams of one type, up to 65,535.
@@ -175,7 +184,8 @@ impl<B: Build> Stream<B> {
         let port = Port::new(1);
         let head = Head::Retimed { op, in_order: false };
         let build = FromRetimed { port: port.clone(), assign, watermarks: Watermarks::ascending() };
-        let mut stream = Stream::new(&self.graph, head, vec![self.draft.segment], build);
+        let inputs = vec![self.draft.segment];
+        let mut stream = Stream::new(&self.graph, head, inputs, (op, Duty::Sink), build);
         promise(&mut stream, &watermarks);
         stream.build.watermarks = watermarks;
         self.end_in(port, 0);
@@ -197,7 +207,11 @@ impl<T: Send + 'static> Clone for Shared<T> {
     /// behind a clone are in that clone's type, which cannot be cloned.)
     fn clone(&self) -> Self {
         let readers = self.build.readers.clone();
-        Stream::new(&self.graph, Head::Stream, self.draft.inputs.clone(), FromShared { readers })
+        let graph = self.graph.borrow();
+        let place = (graph.last_op(self.draft.segment), graph.duty(self.draft.segment));
+        drop(graph);
+        let inputs = self.draft.inputs.clone();
+        Stream::new(&self.graph, Head::Stream, inputs, place, FromShared { readers })
     }
 }
 
@@ -218,6 +232,7 @@ impl<T> Default for Cases<T> {
 pub struct Branches<T> {
     graph: GraphRef,
     segment: usize,
+    op: OpId,
     cases: Rc<RefCell<Cases<T>>>,
 }
 
@@ -244,6 +259,7 @@ impl<T: Send + 'static> Branches<T> {
     }
 
     fn read(&self, port: Arc<Port<T>>) -> BoxedStream<T> {
-        Stream::new(&self.graph, Head::Stream, vec![self.segment], FromPort { port })
+        let place = (self.op, Duty::OneBehind(self.op));
+        Stream::new(&self.graph, Head::Stream, vec![self.segment], place, FromPort { port })
     }
 }

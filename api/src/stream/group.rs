@@ -13,6 +13,7 @@ use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
 
 use super::{BoxedStream, KeyedStream, Stream};
 use crate::build::{Build, Closing, FromPort};
+use crate::query::Duty;
 
 /// The events of one member, each with the member's parameters: where a group's template starts.
 ///
@@ -163,8 +164,8 @@ where
         C: Build<Head = FromGroup<P, BySet<B::Out, K, KF>>>,
     {
         let (location, select) = (Location::caller(), BySet::new(self.key));
-        self.stream.grouped(name, location, select, template, |_, closing, from, ports| {
-            closing.assembler.fanout(from, ports)
+        self.stream.grouped(name, location, select, template, |op, closing, from, ports| {
+            closing.assembler.fanout(op, from, ports)
         })
     }
 }
@@ -211,8 +212,8 @@ where
         C: Build<Head = FromGroup<P, ByRange<B::Out, V, VF>>>,
     {
         let (location, select) = (Location::caller(), ByRange::new(value));
-        self.grouped(name, location, select, template, |_, closing, from, ports| {
-            closing.assembler.fanout(from, ports)
+        self.grouped(name, location, select, template, |op, closing, from, ports| {
+            closing.assembler.fanout(op, from, ports)
         })
     }
 
@@ -243,14 +244,14 @@ where
             exits: exits.clone(),
         };
         let head = Head::Group { op, spreads: S::SPREADS };
-        let member = Stream::new(&graph, head, vec![self.draft.segment], build);
+        let member = Stream::new(&graph, head, vec![self.draft.segment], (op, Duty::Sink), build);
         let segment = member.draft.segment;
         let made = template(member);
         if made.draft.segment != segment {
             made.refuse(format!("it is not the template of group {name:?}"));
         }
         let port = Port::new(1);
-        let results = made.behind(FromPort { port: port.clone() });
+        let results = made.behind(Duty::Optional, FromPort { port: port.clone() });
         made.end(move |build, closing| {
             *exits.borrow_mut() = Some(Box::new(move |closing: &mut Closing<'_>| {
                 let from = closing.assembler.plan().tail_of(closing.segment);

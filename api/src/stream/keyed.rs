@@ -11,6 +11,7 @@ use mizzle_engine::state::{Codec, Keyed, hash};
 use super::stateful::{moving, reducing};
 use super::{BoxedStream, Stateful, Stream};
 use crate::build::{Build, Closing, FromPort};
+use crate::query::Duty;
 
 /// A stream whose events have a key: what stateful operators come next keep a state per key.
 #[must_use = "a stream does nothing before it reaches a sink"]
@@ -30,6 +31,7 @@ impl<B: Build> Stream<B> {
         K: Hash + Eq + Send + 'static,
         KF: Fn(&B::Out) -> K + Clone + Send + Sync + 'static,
     {
+        self.graph.borrow_mut().go_on(self.draft.segment);
         KeyedStream { stream: self, key, keys: PhantomData }
     }
 }
@@ -158,8 +160,10 @@ where
             side: port.clone(),
             keys: PhantomData,
         });
-        let head = Head::Side { op: main.build.op };
-        let side = Stream::new(&main.graph, head, vec![main.draft.segment], FromPort { port });
+        let op = main.build.op;
+        let (head, place) = (Head::Side { op }, (op, Duty::Optional));
+        let inputs = vec![main.draft.segment];
+        let side = Stream::new(&main.graph, head, inputs, place, FromPort { port });
         (main, side)
     }
 }

@@ -7,6 +7,7 @@ mod keyed;
 mod out;
 mod stateful;
 mod stateless;
+mod unkeyed;
 mod window;
 
 use std::panic::Location;
@@ -18,7 +19,7 @@ use mizzle_engine::source::Source;
 use mizzle_engine::time::Watermarks;
 
 use crate::build::{FromPort, FromPush, FromSource};
-use crate::query::{Draft, GraphRef};
+use crate::query::{Draft, Duty, GraphRef};
 
 pub use flags::{Stateful, Stateless};
 pub use fork::{Branches, Shared};
@@ -26,6 +27,7 @@ pub use group::{FromGroup, Member};
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
+pub use unkeyed::Unkeyed;
 pub use window::{WindowOp, Windowing};
 
 /// A stream of events: a source and the operators behind it, up to where it is looked at.
@@ -43,16 +45,24 @@ pub struct Stream<B> {
 pub type BoxedStream<T> = Stream<FromPort<T>>;
 
 impl<B> Stream<B> {
-    /// A new segment that starts at `head`.
-    pub(crate) fn new(graph: &GraphRef, head: Head, inputs: Vec<usize>, build: B) -> Self {
-        let segment = graph.borrow_mut().open_segment();
+    /// A new segment that starts at `head`, with or behind the operator `last`.
+    pub(crate) fn new(
+        graph: &GraphRef,
+        head: Head,
+        inputs: Vec<usize>,
+        (last, duty): (OpId, Duty),
+        build: B,
+    ) -> Self {
+        let segment = graph.borrow_mut().open_segment(last, duty);
         let draft = Draft { segment, head, inputs, ops: Vec::new() };
         Self { graph: graph.clone(), draft, build }
     }
 
     /// A stream that reads what this one's segment sends to another chain.
-    pub(crate) fn behind<C>(&self, build: C) -> Stream<C> {
-        Stream::new(&self.graph, Head::Stream, vec![self.draft.segment], build)
+    pub(crate) fn behind<C>(&self, duty: Duty, build: C) -> Stream<C> {
+        let segment = self.draft.segment;
+        let last = self.graph.borrow().last_op(segment);
+        Stream::new(&self.graph, Head::Stream, vec![segment], (last, duty), build)
     }
 
     /// Adds an operator of `kind` that `wrap` puts behind what there is.
@@ -63,7 +73,10 @@ impl<B> Stream<B> {
         shape: Shape,
         wrap: impl FnOnce(B, OpId) -> C,
     ) -> Stream<C> {
-        let op = self.graph.borrow_mut().add_site(kind, shape, Location::caller());
+        let mut graph = self.graph.borrow_mut();
+        let op = graph.add_site(kind, shape, Location::caller());
+        graph.add_op(self.draft.segment, op);
+        drop(graph);
         self.draft.ops.push(op);
         Stream { graph: self.graph, draft: self.draft, build: wrap(self.build, op) }
     }

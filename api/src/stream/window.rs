@@ -28,6 +28,7 @@ impl<B: Build> Stream<B> {
         self,
         windows: Windows,
     ) -> Windowing<B, (), impl Fn(&B::Out) + Clone + Send + Sync + 'static> {
+        self.graph.borrow_mut().go_on(self.draft.segment);
         Windowing {
             stream: self,
             key: |_: &B::Out| (),

@@ -1,10 +1,13 @@
 //! The tests of the crate `mizzle`, as a user would use it.
 
 mod compile_fail;
+mod culprits;
 mod dags;
 mod engine_cases;
 mod faults;
 mod groups;
 mod modes;
+mod refusals;
 mod smoke;
 mod soak;
+mod waiting;

@@ -43,7 +43,7 @@ where
     #[inline]
     fn event(&self, (state, next): &mut Self::State, cx: &mut Cx, event: Event<T>) {
         if cx.refuses_late() {
-            return;
+            return cx.discard(self.op, event.time, event.value);
         }
         let Event { time, value } = event;
         if let Some(value) = cx.call(self.op, time, || (self.f)(state, value)) {
@@ -120,7 +120,7 @@ where
     #[inline]
     fn event(&self, (keyed, next): &mut Self::State, cx: &mut Cx, event: Event<T>) {
         if cx.refuses_late() {
-            return;
+            return cx.discard(self.op, event.time, event.value);
         }
         let Event { time, value } = event;
         let made = if self.reset_on_panic {

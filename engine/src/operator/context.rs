@@ -19,6 +19,8 @@ pub struct Cx {
     pub shard: u16,
     /// How the chain goes on: passed on to other chains by its outlets.
     pub flow: Flow,
+    /// Whether that has changed with this batch: told to other chains though there be nothing else.
+    pub turned: bool,
     /// Nanoseconds on the engine's clock at which the oldest event of the batch entered the engine.
     pub born: u64,
     /// What is counted about this chain.
@@ -84,8 +86,8 @@ pub trait Parcel: Send {
 /// Why a query cannot go on.
 #[derive(Debug)]
 pub struct Failure {
-    /// The operator that failed.
-    pub operator: OpId,
+    /// The operator that failed. `None`: none was at work, but an event was being dropped.
+    pub operator: Option<OpId>,
     /// The event time it was working at, where there was one.
     pub time: Option<Timestamp>,
     /// The event being processed, in words, where the user asked for that.
@@ -130,6 +132,12 @@ impl Cx {
         result
     }
 
+    /// Drops what is the user's and goes no further, as [`call`](Self::call) does it.
+    #[inline(always)]
+    pub fn discard<T>(&mut self, operator: OpId, time: Timestamp, value: T) {
+        self.call(operator, time, || drop(value));
+    }
+
     /// As [`call`](Self::call) for what stands between this and [`OnPanic::disarm`]: where a closure
     /// would become a call of its own.
     #[inline(always)]
@@ -152,6 +160,7 @@ impl Cx {
     pub fn fail(&mut self, operator: OpId, time: Option<Timestamp>, message: impl Into<String>) {
         if self.failure.is_none() {
             let message = message.into();
+            let operator = Some(operator);
             self.failure = Some(Failure { operator, time, event: None, message });
         }
     }
@@ -191,6 +200,12 @@ impl Drop for OnPanic<'_> {
     fn drop(&mut self) {
         *self.blame = Some((self.operator, self.time));
     }
+}
+
+/// Runs what may drop a value of the user's, whose panic must not take the worker along: what it
+/// said then.
+pub(crate) fn contained(f: impl FnOnce()) -> Option<String> {
+    catch_unwind(AssertUnwindSafe(f)).err().map(panic_message)
 }
 
 /// The text of a panic.

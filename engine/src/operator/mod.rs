@@ -21,8 +21,8 @@ pub mod group;
 
 pub use apply::{Apply, ApplyKeyed};
 pub use branch::{Branch, Predicate, SplitLate};
-pub(crate) use context::panic_message;
 pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
+pub(crate) use context::{contained, panic_message};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};

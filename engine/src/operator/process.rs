@@ -367,7 +367,7 @@ where
     #[inline]
     fn event(&self, run: &mut Self::State, cx: &mut Cx, Event { time, value }: Event<T>) {
         if cx.refuses_late() {
-            return;
+            return cx.discard(self.op, time, value);
         }
         if cx.ordered {
             self.fire(run, cx, time, false);

@@ -68,6 +68,8 @@ where
         let holds = cx.attempt::<SKIPS, _>(self.op, event.time, || (self.predicate)(&event.value));
         if holds == Some(true) {
             self.next.event(state, cx, event);
+        } else {
+            cx.discard(self.op, event.time, event.value);
         }
     }
 }
@@ -139,6 +141,7 @@ where
         {
             self.next.event(state, cx, Event::new(event.time, value));
         }
+        cx.discard(self.op, event.time, values);
     }
 }
 

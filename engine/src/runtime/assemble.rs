@@ -63,13 +63,16 @@ impl Assembler {
         Outlet::new(self.target(from, port, input))
     }
 
-    /// An outlet of the piece `from` to all of `ports`, each of which has this one input.
+    /// An outlet of the piece `from` to all of `ports`, each of which has this one input, for the
+    /// operator `share`.
     pub fn fanout<T: Clone + Send + 'static>(
         &mut self,
+        share: OpId,
         from: usize,
         ports: &[Arc<Port<T>>],
     ) -> Outlet<T> {
-        Outlet::to_all(ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
+        let targets = ports.iter().filter_map(|port| self.target(from, port, 0)).collect();
+        Outlet::to_all(share, targets)
     }
 
     /// `None`: nobody reads that port.

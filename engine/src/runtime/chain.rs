@@ -1,11 +1,13 @@
 //! A partitioned query at work: takes a batch, runs it through the operators, delivers what came out.
 
+use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::event::Batch;
-use crate::operator::{Consumer, Cx, Failure, Flow, OpId, panic_message};
+use crate::operator::{Consumer, Cx, Failure, Flow, OpId, contained, panic_message};
 use crate::source::BadRecord;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -26,6 +28,9 @@ pub const BATCH: usize = 1024;
 const ROUNDS: usize = 8;
 /// And how long it may take over them.
 const ROUNDS_NANOS: u64 = 500_000;
+
+/// What a chain that runs has.
+const COMPLETE: &str = "a chain that is not being dropped has its intake and its operators";
 
 /// What does not depend on a chain's types.
 pub(super) struct Frame {
@@ -53,7 +58,8 @@ pub(super) struct Frame {
 pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
     frame: Frame,
     token: Token,
-    consumer: Arc<C>,
+    /// Taken out only when the chain is dropped, as the intake is.
+    consumer: Option<Arc<C>>,
     /// Belongs to the holder of the token, and at the end to the last ticket. A holder lets go of it
     /// just after the token, so the next one waits for it a moment at most.
     work: Mutex<Work<I, C::State>>,
@@ -65,7 +71,7 @@ pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
 }
 
 struct Work<I: Intake, S> {
-    intake: I,
+    intake: Option<I>,
     /// What an exclusive chain takes at a time: kept from batch to batch while there is more.
     batch: Batch<I::Item>,
     /// The state of an exclusive chain.
@@ -77,11 +83,31 @@ struct Work<I: Intake, S> {
     over: bool,
 }
 
+impl<I: Intake, S> Work<I, S> {
+    fn intake(&mut self) -> &mut I {
+        self.intake.as_mut().expect(COMPLETE)
+    }
+}
+
 /// What a ticket leaves to be committed in order.
 struct Remains<S> {
     cx: Cx,
     state: S,
+    /// What its state has told, as it were: nothing, but how the stream went on before it.
+    before: Progress,
     progress: Progress,
+    /// How many events had been taken before it.
+    position: u64,
+}
+
+/// Dropped by a panic that unwinds through it, it notes that the operators were at work.
+struct AtWork<'a>(&'a Cell<bool>);
+
+impl Drop for AtWork<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        self.0.set(true);
+    }
 }
 
 impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
@@ -93,9 +119,9 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         Arc::new_cyclic(|this| Self {
             frame,
             token: Token::default(),
-            consumer,
+            consumer: Some(consumer),
             work: Mutex::new(Work {
-                intake,
+                intake: Some(intake),
                 batch: Batch::default(),
                 state,
                 armed: None,
@@ -116,6 +142,10 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
 
     pub(super) fn shard(&self) -> u16 {
         self.frame.shard
+    }
+
+    fn consumer(&self) -> &C {
+        self.consumer.as_ref().expect(COMPLETE)
     }
 
     fn task(&self) -> TaskRef {
@@ -145,7 +175,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             let more = match self.round(work) {
                 Ok(more) => more,
                 Err(failure) => {
-                    self.frame.query.fail(failure, work.position);
+                    self.fail(failure, work.position);
                     return self.abandon(work);
                 }
             };
@@ -169,24 +199,29 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     /// Takes a batch and runs it. Whether there is more, or why it cannot go on.
     fn round(&self, work: &mut Work<I, C::State>) -> Result<bool, Failure> {
         let Work { intake, batch, state, .. } = work;
+        let intake = intake.as_mut().expect(COMPLETE);
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
+        let at_work = Cell::new(false);
         let ran = catch_unwind(AssertUnwindSafe(|| {
-            let mut pulled = self.run_fused(intake, batch, state, cx);
+            let mut pulled = self.run_fused(intake, batch, state, cx, &at_work);
             let progress = intake.progress();
             cx.born = pulled.born;
+            let closing = AtWork(&at_work);
             self.close_batch(state, cx, work.promised, progress);
             if !pulled.notes.is_empty() {
                 for note in pulled.notes.drain(..) {
-                    self.consumer.note(state, cx, note);
+                    self.consumer().note(state, cx, note);
                 }
-                self.consumer.flush(state, cx);
+                self.consumer().flush(state, cx);
             }
             self.hand_over_rejects(&mut pulled, progress);
+            // What comes for a chain that is over is dropped, and that is the user's.
+            self.deliver(cx);
+            std::mem::forget(closing);
             (pulled, progress)
         }));
-        let (pulled, progress) = ran.map_err(|payload| self.blame(cx, payload))?;
+        let (pulled, progress) = ran.map_err(|payload| self.blame(cx, at_work.get(), payload))?;
         work.position += pulled.taken;
-        self.deliver(cx);
         self.counts.pulled(&pulled, progress, intake.held(), intake.holding());
         self.account_operators(cx);
         work.promised = progress;
@@ -209,23 +244,28 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         batch: &mut Batch<I::Item>,
         state: &mut C::State,
         cx: &mut Cx,
+        at_work: &Cell<bool>,
     ) -> Pulled {
-        let consumer = &*self.consumer;
+        let consumer = self.consumer();
         if C::WHOLE_BATCHES {
             let pulled = intake.take(self.frame.batch, batch);
+            let running = AtWork(at_work);
             consumer.batch(state, cx, batch);
+            std::mem::forget(running);
             return pulled;
         }
         intake.pull(self.frame.batch, batch, &mut |event, late| {
             cx.late = late;
+            let running = AtWork(at_work);
             consumer.event(state, cx, event);
+            std::mem::forget(running);
         })
     }
 
     /// Runs every event of a batch through the operators.
     #[inline(never)]
     fn run_batch(&self, batch: &mut Batch<I::Item>, state: &mut C::State, cx: &mut Cx) {
-        let consumer = &*self.consumer;
+        let consumer = self.consumer();
         batch.drain(|event, late| {
             cx.late = late;
             consumer.event(state, cx, event);
@@ -236,23 +276,27 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     fn close_batch(&self, state: &mut C::State, cx: &mut Cx, before: Progress, now: Progress) {
         cx.late = false;
         cx.flow = now.flow;
+        cx.turned = now.flow != before.flow;
         if now.flow != Flow::Halted && now.watermark > before.watermark {
             // Before the end too: whether the end came in a batch of its own must not show.
-            self.consumer.watermark(state, cx, now.watermark);
+            self.consumer().watermark(state, cx, now.watermark);
         }
         if now.flow == Flow::Ended {
-            self.consumer.end(state, cx);
+            self.consumer().end(state, cx);
         }
-        self.consumer.flush(state, cx);
+        self.consumer().flush(state, cx);
     }
 
-    fn blame(&self, cx: &mut Cx, payload: Box<dyn std::any::Any + Send>) -> Failure {
+    /// Whose fault a panic is, which came while the operators were `at_work` or before.
+    fn blame(&self, cx: &mut Cx, at_work: bool, payload: Box<dyn Any + Send>) -> Failure {
         let (operator, time) = match cx.take_blame() {
             // A sink is closed at the time of no event.
-            Some((operator, Timestamp::MIN | Timestamp::MAX)) => (operator, None),
-            Some((operator, time)) => (operator, Some(time)),
-            // No operator was running: it was the source, or a time stamp function.
-            None => (self.frame.head, None),
+            Some((operator, Timestamp::MIN | Timestamp::MAX)) => (Some(operator), None),
+            Some((operator, time)) => (Some(operator), Some(time)),
+            // No function of theirs: what else is the user's there is an event's `Drop`.
+            None if at_work => (None, None),
+            // It was the source, or a time stamp function.
+            None => (Some(self.frame.head), None),
         };
         let message = format!("panicked: {}", panic_message(payload));
         Failure { operator, time, event: cx.take_shown(), message }
@@ -260,7 +304,11 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
 
     /// What the intake reports is the head's failure.
     fn head_failure(&self, message: String) -> Failure {
-        Failure { operator: self.frame.head, time: None, event: None, message }
+        Failure { operator: Some(self.frame.head), time: None, event: None, message }
+    }
+
+    fn fail(&self, failure: Failure, position: u64) {
+        self.frame.query.fail(failure, self.frame.head, position);
     }
 
     fn hand_over_rejects(&self, pulled: &mut Pulled, progress: Progress) {
@@ -297,7 +345,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
         let mut batch = Batch::default();
         let taken = {
-            let intake = &mut work.intake;
+            let intake = work.intake();
             catch_unwind(AssertUnwindSafe(|| {
                 let mut pulled = intake.take(self.frame.batch, &mut batch);
                 let progress = intake.progress();
@@ -308,18 +356,20 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let taken = match taken {
             Ok((Pulled { failure: Some(message), .. }, _)) => Err(self.head_failure(message)),
             Ok(taken) => Ok(taken),
-            Err(payload) => Err(self.blame(&mut Cx::default(), payload)),
+            Err(payload) => Err(self.blame(&mut Cx::default(), false, payload)),
         };
         let (pulled, progress) = match taken {
             Ok(taken) => taken,
             Err(failure) => {
-                self.frame.query.fail(failure, work.position);
+                self.fail(failure, work.position);
+                self.warn(contained(|| drop(batch)));
                 return self.abandon(&mut work);
             }
         };
-        let position = work.position;
+        let (position, before) = (work.position, work.promised.flow);
         work.position += pulled.taken;
-        self.counts.pulled(&pulled, progress, work.intake.held(), work.intake.holding());
+        let (held, holding) = (work.intake().held(), work.intake().holding());
+        self.counts.pulled(&pulled, progress, held, holding);
         let news = !batch.is_empty() || progress != work.promised;
         work.promised = progress;
         work.over = progress.flow.is_over();
@@ -333,7 +383,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let ticket = self.tickets.open();
         drop(work);
         self.queue_again(self.token.release(pulled.more));
-        self.process(ticket, batch, pulled.born, progress, position);
+        self.process(ticket, batch, pulled.born, (before, progress), position);
     }
 
     /// Runs a batch of a concurrent chain, outside the token, and retires its ticket.
@@ -342,52 +392,62 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         ticket: Ticket,
         mut batch: Batch<I::Item>,
         born: u64,
-        progress: Progress,
+        (before, progress): (Flow, Progress),
         position: u64,
     ) {
-        let mut state = self.consumer.state();
+        let before = Progress { flow: before, ..Progress::NONE };
+        let mut state = self.consumer().state();
         let mut cx = Cx::new(false, self.frame.shard);
         cx.born = born;
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.run_batch(&mut batch, &mut state, &mut cx);
             if self.frame.ticket_order {
-                self.close_batch(&mut state, &mut cx, Progress::NONE, progress);
+                self.close_batch(&mut state, &mut cx, before, progress);
             } else {
                 // Ahead of lower tickets these may tell nothing but themselves: that the stream is
                 // idle would let the watermark downstream pass events that are still on their way.
                 cx.flow = Flow::Active;
-                self.consumer.flush(&mut state, &mut cx);
+                self.consumer().flush(&mut state, &mut cx);
+                self.deliver(&mut cx);
             }
         }));
-        match ran {
-            Err(payload) => {
-                let failure = self.blame(&mut cx, payload);
-                self.frame.query.fail(failure, position);
-                cx.outbox.clear();
-            }
-            Ok(()) if self.frame.ticket_order => {}
-            Ok(()) => self.deliver(&mut cx),
+        if let Err(payload) = ran {
+            let failure = self.blame(&mut cx, true, payload);
+            self.fail(failure, position);
+            // Nothing of the batch gets out; what is let go of is the user's.
+            self.warn(contained(|| cx.outbox.clear()));
+            self.warn(contained(|| state = self.consumer().state()));
         }
         self.account_operators(&mut cx);
-        self.tickets
-            .retire(ticket, Remains { cx, state, progress }, |remains| self.commit(remains));
+        let remains = Remains { cx, state, before, progress, position };
+        self.tickets.retire(ticket, remains, |remains| self.commit(remains));
         self.close_ticket();
     }
 
     /// Lets out what a ticket left, in the order of tickets.
-    fn commit(&self, Remains { mut cx, mut state, progress }: Remains<C::State>) {
-        if !self.frame.ticket_order {
-            cx.counters = Default::default();
-            self.close_batch(&mut state, &mut cx, Progress::NONE, progress);
+    fn commit(&self, mut remains: Remains<C::State>) {
+        let Remains { progress, position, .. } = remains;
+        let let_out = AssertUnwindSafe(|| self.let_out(&mut remains));
+        if let Err(payload) = catch_unwind(let_out) {
+            let failure = self.blame(&mut remains.cx, true, payload);
+            self.fail(failure, position);
         }
-        self.deliver(&mut cx);
+        self.warn(contained(|| drop(remains)));
         if progress.flow.is_over() {
             let mut work = self.work.lock();
-            work.intake.close();
+            self.warn(contained(|| work.intake().close()));
             drop(work);
             self.token.finish();
             self.close_ticket();
         }
+    }
+
+    fn let_out(&self, Remains { cx, state, before, progress, .. }: &mut Remains<C::State>) {
+        if !self.frame.ticket_order {
+            cx.counters = Default::default();
+            self.close_batch(state, cx, *before, *progress);
+        }
+        self.deliver(cx);
     }
 
     /// One ticket less, or the chain itself: the last one ends the chain.
@@ -405,7 +465,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     }
 
     fn arm(&self, work: &mut Work<I, C::State>) {
-        if let Some(due) = work.intake.deadline()
+        if let Some(due) = work.intake().deadline()
             && work.armed.is_none_or(|armed| due < armed || armed <= self.frame.engine.monotonic())
         {
             work.armed = Some(due);
@@ -416,20 +476,47 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
 
     /// The stream is over: lets go of everything.
     fn finish(&self, work: &mut Work<I, C::State>) {
-        work.intake.close();
-        work.state = None;
+        for message in self.let_go(work).into_iter().flatten() {
+            let message = format!("panicked: {message}");
+            let failure = Failure { operator: None, time: None, event: None, message };
+            self.fail(failure, work.position);
+        }
         self.token.finish();
         self.close_ticket();
     }
 
     /// The query is cancelled or failed: lets go of everything, whatever it was at.
     fn abandon(&self, work: &mut Work<I, C::State>) {
-        // The state is the user's: dropping it may panic, which must not take the worker along.
-        let state = work.state.take();
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(state))) {
-            tracing::warn!(query = %self.frame.query.id, "a state panicked when dropped: {}", panic_message(payload));
+        self.let_go(work).into_iter().for_each(|message| self.warn(message));
+        self.token.finish();
+        self.close_ticket();
+    }
+
+    /// Drops what waits and what is kept. It is the user's, so that may panic: what each said then.
+    fn let_go(&self, work: &mut Work<I, C::State>) -> [Option<String>; 3] {
+        [
+            contained(|| work.intake().close()),
+            contained(|| work.batch = Batch::default()),
+            contained(|| work.state = None),
+        ]
+    }
+
+    /// Tells of a panic that changes nothing any more.
+    fn warn(&self, message: Option<String>) {
+        if let Some(message) = message {
+            tracing::warn!(query = %self.frame.query.id, "panicked when dropped: {message}");
         }
-        self.finish(work);
+    }
+}
+
+impl<I: Intake, C: Consumer<I::Item>> Drop for Chain<I, C> {
+    /// What an intake holds back and what operators have captured is the user's, and whoever refers
+    /// to the chain last may be a worker.
+    fn drop(&mut self) {
+        let intake = self.work.lock().intake.take();
+        self.warn(contained(|| drop(intake)));
+        let consumer = self.consumer.take();
+        self.warn(contained(|| drop(consumer)));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::state::{StateError, Visit};
 use crate::sync::{Condvar, Deadline, Mutex};
 use crate::time::Timestamp;
 
-use super::pool::TaskRef;
+use super::pool::{Pool, TaskRef};
 use super::port::Room;
 
 /// What a query does when a channel that it sends to is full.
@@ -44,6 +44,9 @@ pub struct Sender<T>(Arc<Shared<T>>);
 
 /// Receives what a query sends. Dropping it lets the query run on.
 pub struct Receiver<T>(Arc<Shared<T>>);
+
+/// No event came in time.
+struct Nothing;
 
 /// A channel for about `capacity` events.
 pub fn channel<T: Send + 'static>(
@@ -94,6 +97,13 @@ pub(super) enum Offered {
     NobodyThere,
 }
 
+impl<T> Drop for Sender<T> {
+    /// The query is over, or it was never submitted and is gone.
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
 impl<T: Send + 'static> Room for Shared<T> {
     fn has_room(&self) -> bool {
         let queue = self.queue.lock();
@@ -133,7 +143,8 @@ impl<T> Shared<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next event. `None`: the query is over and everything has been received.
+    /// Waits for the next event. `None`: the query is over and everything has been received. On a
+    /// worker of an engine that engine's other chains are run meanwhile.
     pub fn recv(&self) -> Option<Event<T>> {
         self.receive(None)
     }
@@ -149,24 +160,37 @@ impl<T> Receiver<T> {
     }
 
     fn receive(&self, deadline: Option<Deadline>) -> Option<Event<T>> {
+        let mut received = None;
+        Pool::block(|slice| {
+            let left = deadline.map(|deadline| deadline.left());
+            let limit = slice.into_iter().chain(left).min();
+            match self.receive_within(limit) {
+                Ok(event) => received = event,
+                Err(Nothing) => return left.is_some_and(|left| left.is_zero()),
+            }
+            true
+        });
+        received
+    }
+
+    /// The next event, or `None` after the last one, if either comes within `limit`.
+    fn receive_within(&self, limit: Option<Duration>) -> Result<Option<Event<T>>, Nothing> {
+        let deadline = limit.map(Deadline::after);
         let mut queue = self.0.queue.lock();
         loop {
             if let Some((event, woken)) = self.0.take(&mut queue) {
                 drop(queue);
                 woken.into_iter().for_each(|task| task.wake());
-                return Some(event);
+                return Ok(Some(event));
             }
             if queue.ended {
-                return None;
+                return Ok(None);
             }
-            match deadline {
+            match deadline.map(|deadline| deadline.left()) {
                 None => self.0.arrived.wait(&mut queue),
-                Some(deadline) => {
-                    if self.0.arrived.wait_for(&mut queue, deadline.left()).timed_out()
-                        && queue.events.is_empty()
-                    {
-                        return None;
-                    }
+                Some(left) if left.is_zero() => return Err(Nothing),
+                Some(left) => {
+                    self.0.arrived.wait_for(&mut queue, left);
                 }
             }
         }

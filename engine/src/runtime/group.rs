@@ -13,7 +13,7 @@ use crate::operator::group::{
     Addition, BUCKETS, Change, Full, LaneCounts, Mailbox, MemberId, MemberReport, OwnExit, Select,
     Watch,
 };
-use crate::operator::{Failure, Note};
+use crate::operator::{Failure, Note, OpId};
 use crate::plan::Plan;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, OnceLock};
@@ -140,7 +140,7 @@ impl Watch for Heard {
 
     fn failed(&self, member: MemberId, failure: Failure, events: u64) {
         let Some(plan) = self.plan.get() else { return };
-        let failure = QueryFailure::new(plan, failure, events);
+        let failure = QueryFailure::new(plan, failure, OpId::default(), events);
         tracing::warn!(group = self.name, %member, %failure, "member failed");
         self.failures.lock().insert(member, failure);
     }

@@ -83,7 +83,9 @@ impl<T> Outgoing<T> {
         if self.flow != Flow::Ended {
             self.flow = cx.flow;
         }
-        if self.batch.is_empty() && self.watermark == self.sent && self.flow == self.sent_flow {
+        let told = self.watermark == self.sent && self.flow == self.sent_flow;
+        // The state of a ticket has sent nothing itself: that a stream is active again would not show.
+        if self.batch.is_empty() && told && !cx.turned {
             return None;
         }
         cx.counters.out += self.batch.len() as u64;
@@ -124,23 +126,23 @@ fn seal<T: Send + 'static>(
 /// events are counted as dropped.
 pub struct Outlet<T> {
     targets: Vec<Target<T>>,
-    /// How a batch is copied for all targets but the last.
-    copy: fn(&Batch<T>) -> Batch<T>,
+    /// How a batch is copied for all targets but the last, and which operator shares it so.
+    copy: (OpId, fn(&Batch<T>) -> Batch<T>),
 }
 
 impl<T> Outlet<T> {
     /// An outlet to `target`.
     pub fn new(target: Option<Target<T>>) -> Self {
         let copy = |_: &Batch<T>| unreachable!("one target at most gets the batch itself");
-        Self { targets: target.into_iter().collect(), copy }
+        Self { targets: target.into_iter().collect(), copy: (OpId::default(), copy) }
     }
 
-    /// An outlet to all of `targets`.
-    pub fn to_all(targets: Vec<Target<T>>) -> Self
+    /// An outlet to all of `targets`, for the operator `share`.
+    pub fn to_all(share: OpId, targets: Vec<Target<T>>) -> Self
     where
         T: Clone,
     {
-        Self { targets, copy: Batch::clone }
+        Self { targets, copy: (share, Batch::clone) }
     }
 }
 
@@ -180,8 +182,11 @@ impl<T: Send + 'static> Consumer<T> for Outlet<T> {
     fn flush(&self, state: &mut Outgoing<T>, cx: &mut Cx) {
         let Some((last, others)) = self.targets.split_last() else { return };
         if let Some((batch, watermark, flow)) = state.take(cx) {
+            let (share, copy) = self.copy;
             for target in others {
-                seal(target, cx, (self.copy)(&batch), watermark, flow);
+                // Not at the time of one event: the batch is copied as a whole.
+                let copied = cx.call(share, Timestamp::MIN, || copy(&batch));
+                seal(target, cx, copied, watermark, flow);
             }
             seal(last, cx, batch, watermark, flow);
         }
@@ -299,7 +304,7 @@ mod tests {
 
     #[test]
     fn every_reader_of_a_fanout_gets_everything() {
-        assert_eq!(fed(Outlet::to_all, &events()), vec![events(); 4]);
+        assert_eq!(fed(|targets| Outlet::to_all(OpId(0), targets), &events()), vec![events(); 4]);
     }
 
     #[test]

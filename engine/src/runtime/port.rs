@@ -312,8 +312,9 @@ impl<T> Port<T> {
         let woken = std::mem::take(&mut queue.waiters);
         self.depth.store(0, Ordering::Relaxed);
         drop(queue);
-        drop(packets);
         wake(woken);
+        // Last: these are the user's, and dropping them may panic.
+        drop(packets);
     }
 
     /// Events in the inbox.

@@ -4,7 +4,7 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::operator::{Failure, Flow};
+use crate::operator::{Failure, Flow, OpId};
 use crate::plan::{Plan, Site};
 use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Deadline, Mutex};
@@ -61,9 +61,10 @@ impl Status {
 )]
 #[non_exhaustive]
 pub struct QueryFailure {
-    /// The operator's name.
+    /// The operator's name, or [`DROPPING`](Self::DROPPING).
     pub operator: String,
-    /// The user's source line on which the operator was made.
+    /// The user's source line on which the operator was made, or what its partitioned query starts
+    /// with.
     pub location: String,
     /// The event time it was working at, where there was one.
     pub time: Option<Timestamp>,
@@ -73,6 +74,11 @@ pub struct QueryFailure {
     pub position: u64,
     /// What happened.
     pub message: String,
+}
+
+impl QueryFailure {
+    /// Stands for the operator where none was at work: an event or a state was being dropped.
+    pub const DROPPING: &str = "dropping an event";
 }
 
 const RUN: u8 = 0;
@@ -234,10 +240,10 @@ impl QueryCore {
         self.wake_all();
     }
 
-    /// Ends the query because of `failure` of a chain that had taken `position` events. The first
-    /// failure counts.
-    pub(super) fn fail(&self, failure: Failure, position: u64) {
-        let failure = QueryFailure::new(&self.plan, failure, position);
+    /// Ends the query because of `failure` of a chain that starts with `head` and had taken `position`
+    /// events. The first failure counts.
+    pub(super) fn fail(&self, failure: Failure, head: OpId, position: u64) {
+        let failure = QueryFailure::new(&self.plan, failure, head, position);
         tracing::warn!(query = %self.id, name = self.name, %failure, "query failed");
         self.outcome.lock().failure.get_or_insert(failure);
         self.cancel();
@@ -320,11 +326,13 @@ impl QueryCore {
 }
 
 impl QueryFailure {
-    /// `failure` of one of `plan`'s operators, as users are told of it.
-    pub(super) fn new(plan: &Plan, failure: Failure, position: u64) -> Self {
-        let site = plan.site(failure.operator);
+    /// `failure` of one of `plan`'s operators, or of something that stands behind `head`, as users are
+    /// told of it.
+    pub(super) fn new(plan: &Plan, failure: Failure, head: OpId, position: u64) -> Self {
+        let site = plan.site(failure.operator.unwrap_or(head));
+        let dropping = || Self::DROPPING.to_owned();
         Self {
-            operator: site.name.clone(),
+            operator: failure.operator.map_or_else(dropping, |_| site.name.clone()),
             location: site.place(),
             time: failure.time,
             event: failure.event,

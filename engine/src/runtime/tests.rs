@@ -4,9 +4,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Engine, Line, Port, QueryHandle, Settings};
+use super::{Engine, Line, Outlet, Port, QueryHandle, Settings};
 use crate::harness::{Element, Probe};
-use crate::operator::{Apply, Map, OpId};
+use crate::operator::{Apply, Filter, Map, OpId};
 use crate::plan::{Head, Segment, Shape, Site, Spec};
 use crate::source;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -146,4 +146,77 @@ fn idleness_does_not_overtake_an_event_that_another_worker_is_at() {
     let arrived = probe.take();
     let late = |element: &Element<i64>| matches!(element, Element::Event(_, _, true));
     assert!(!arrived.iter().any(late), "{arrived:?}");
+}
+
+/// A stream may come back with an event that goes no further, before it has promised anything: the
+/// union behind it must hear of it all the same.
+#[test]
+fn a_union_hears_that_an_input_is_back_though_nothing_of_it_arrives() {
+    let clock = ManualClock::default();
+    let settings = Settings { workers: 2, clock: Arc::new(clock.clone()), ..Settings::default() };
+    let engine = Engine::start(settings).unwrap();
+    let at = |&second: &i64| Timestamp::from_secs(second);
+    let ((quiet, quiet_push), (other, other_push)) = (Line::new(at), Line::new(at));
+    let (probe, port) = (Probe::new(), Port::new(2));
+    let recorder = probe.port(0);
+    let query = engine.submit("back".to_owned(), two_and_their_union(), |assembler| {
+        port.mark_used();
+        assembler.inbox(2, port.clone(), recorder);
+        let outlet = assembler.outlet(1, &port, 1);
+        assembler.pushed(1, &other, Watermarks::ascending(), outlet);
+        let outlet = assembler.outlet(0, &port, 0);
+        let nothing = Filter::<_, _, false>::new(OpId(2), |_: &i64| false, outlet);
+        let silent = Watermarks::punctuated(|_| None).idle_after(Duration::from_secs(1));
+        assembler.pushed(0, &quiet, silent, nothing);
+    });
+    let await_holding = |input| {
+        let guard = Deadline::after(GUARD);
+        while query.chains()[2].stats.holding != input {
+            assert!(!guard.left().is_zero(), "hangs: {:#?}", query.chains());
+            thread::yield_now();
+        }
+    };
+    clock.advance(Duration::from_secs(2));
+    await_holding(Some(1));
+    quiet_push.push(50).unwrap();
+    await_holding(Some(0));
+    drop((quiet_push, other_push));
+    query.wait();
+}
+
+#[test]
+fn an_armed_timer_does_not_keep_a_cancelled_query() {
+    let settings = Settings { workers: 1, ..Settings::default() };
+    let engine = Engine::start(settings).unwrap();
+    let head = Head::Source { op: OpId(0), in_order: true };
+    let spec = Spec {
+        sites: vec![site("source", Shape::Stateless, false)],
+        segments: vec![Segment { head, inputs: Vec::new(), ops: Vec::new() }],
+    };
+    let (line, push) = Line::new(|&second: &i64| Timestamp::from_secs(second));
+    let captured = Arc::new(());
+    let held = captured.clone();
+    let query = engine.submit("idle".to_owned(), spec, |assembler| {
+        let idle = Watermarks::ascending().idle_after(Duration::from_secs(3_600));
+        let end = Outlet::new(None);
+        let map = Map::<_, _, _, false>::new(
+            OpId(0),
+            move |n: i64| {
+                let _ = &held;
+                n
+            },
+            end,
+        );
+        assembler.pushed(0, &line, idle, map);
+    });
+    push.push(1).unwrap();
+    await_count(&query, 0, 1, |stats| stats.events_in);
+    query.cancel();
+    query.wait();
+    let guard = Deadline::after(GUARD);
+    // A worker may still be on its way out of the chain.
+    while Arc::strong_count(&captured) > 1 {
+        assert!(!guard.left().is_zero(), "the timer keeps the chain");
+        thread::yield_now();
+    }
 }

@@ -125,3 +125,43 @@ impl Timers {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::pool::Pool;
+    use super::super::token::Token;
+    use super::*;
+    use crate::time::ManualClock;
+
+    struct Chain;
+
+    impl Task for Chain {
+        fn token(&self) -> &Token {
+            unreachable!("no timer is due")
+        }
+
+        fn pool(&self) -> &Arc<Pool> {
+            unreachable!("no timer is due")
+        }
+
+        fn run(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn entries_of_chains_that_are_gone_are_swept_long_before_they_are_due() {
+        let timers = Timers::start("test", Arc::new(ManualClock::default())).unwrap();
+        let due = Duration::from_secs(3_600);
+        let kept: Arc<dyn Task> = Arc::new(Chain);
+        let gone = (0..20 * FEW).map(|_| {
+            let gone: Arc<dyn Task> = Arc::new(Chain);
+            timers.arm(due, Arc::downgrade(&gone));
+            Arc::downgrade(&gone)
+        });
+        let gone: Vec<_> = gone.collect();
+        assert!(gone.iter().all(|chain| chain.strong_count() == 0));
+        (0..2 * FEW).for_each(|_| timers.arm(due, Arc::downgrade(&kept)));
+        let entries = timers.pending.lock().entries.len();
+        assert!((2 * FEW..=4 * FEW + 1).contains(&entries), "{entries}");
+        timers.stop();
+    }
+}

@@ -156,7 +156,7 @@ mod tests {
         sink.event(&mut state, &mut cx, event(2));
         Consumer::<u8>::flush(&sink, &mut state, &mut cx);
         let failure = cx.take_failure().unwrap();
-        assert_eq!((failure.operator, failure.time), (OpId(4), None));
+        assert_eq!((failure.operator, failure.time), (Some(OpId(4)), None));
         assert_eq!(failure.message, "the sink failed: no room for more than two");
         assert_eq!(cx.counters.out, 3);
         Consumer::<u8>::end(&sink, &mut state, &mut cx);

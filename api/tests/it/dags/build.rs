@@ -6,7 +6,8 @@ use mizzle::aggregate::{Aggregate, count, fold};
 use mizzle::sink::Collected;
 use mizzle::time::{Timestamp, Watermarks};
 use mizzle::{
-    BoxedStream, Build, Event, ProcessCx, ProcessOp, Query, Stream, Windowed, Windows, source,
+    BoxedStream, Build, Event, ProcessCx, ProcessOp, Query, Receiver, Stream, WhenFull, Windowed,
+    Windows, source,
 };
 
 use super::naive::Timed;
@@ -92,6 +93,10 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
         (Kind::Apply, true) => {
             stream.key_by(key).apply_stateful(0, apply).in_order_if(flag).boxed()
         }
+        (Kind::Moody, _) => {
+            let moods = stream.key_by(key).apply_stateful(0, moody).reset_key_on_panic();
+            moods.in_order_if(flag).boxed()
+        }
         (Kind::Reduce, _) => stream.reduce(reduce).in_order_if(flag).boxed(),
         (Kind::Transition, _) => {
             let moved = stream.key_by(key).state_transition(0, transition, is_final);
@@ -164,6 +169,10 @@ fn through(stream: BoxedStream<Value>, op: &Op) -> Vec<BoxedStream<Value>> {
         Op::FilterMap(by) => vec![stream.filter_map(filter_map(*by)).boxed()],
         Op::FlatMap => vec![stream.flat_map(flat_map).boxed()],
         Op::Inspect => vec![stream.inspect(|_, _| ()).boxed()],
+        Op::Picky(by) => {
+            let mapped = stream.map(picky_map(*by)).skip_panics();
+            vec![mapped.filter(picky_keep(*by)).skip_panics().boxed()]
+        }
         Op::Stateful { kind, keyed, flag } => vec![stateful(stream, *kind, *keyed, *flag)],
         Op::Process { delay, flag } => {
             let (main, side) = stream.key_by(key).process(Described { delay: *delay });
@@ -195,14 +204,57 @@ fn through(stream: BoxedStream<Value>, op: &Op) -> Vec<BoxedStream<Value>> {
     }
 }
 
-/// The query of `program`, and its sinks in the order of `naive::evaluate`.
-pub fn build(program: &Program) -> (Query, Vec<Collected<Value>>) {
+/// Where a stream ends.
+pub enum Out {
+    Collected(Collected<Value>),
+    Received(Receiver<Value>),
+}
+
+/// What pushes the events of a source.
+pub type Feed = Box<dyn FnOnce() + Send>;
+
+/// A stream of what the returned feed pushes, `at_a_time` events together.
+fn pushed(
+    query: &Query,
+    name: &str,
+    spec: &SourceSpec,
+    at_a_time: usize,
+) -> (Feed, BoxedStream<Value>) {
+    let (handle, mut stream) = query.push_source(name, |(time, _): &Timed| at(*time));
+    if let Some(slack) = spec.slack {
+        stream = stream.watermarks(Watermarks::bounded(us(slack)));
+    }
+    let events = spec.events.clone();
+    let feed = move || {
+        for events in events.chunks(at_a_time) {
+            // A query that has failed takes no more, which the comparison shows.
+            let _ = match events {
+                [event] => handle.push(*event).is_ok(),
+                _ => handle.push_all(events.to_vec()).is_ok(),
+            };
+        }
+    };
+    (Box::new(feed), stream.map(|(_, value)| value).boxed())
+}
+
+/// The query of `program`, its sinks in the order of `naive::evaluate`, and what feeds it.
+pub fn build(program: &Program) -> (Query, Vec<Out>, Vec<Feed>) {
     let query = Query::new("random");
-    let mut pool = Vec::new();
+    let (mut pool, mut feeds) = (Vec::new(), Vec::new());
     for (index, spec) in program.sources.iter().enumerate() {
+        let name = format!("source {index}");
+        if let Some(at_a_time) = spec.pushed {
+            let (feed, stream) = pushed(&query, &name, spec, at_a_time);
+            feeds.push(feed);
+            pool.push(match &spec.fused {
+                Some(fused) => first_shape(stream, fused).boxed(),
+                None => stream,
+            });
+            continue;
+        }
         let events: Vec<_> =
             spec.events.iter().map(|(time, value)| Event::new(at(*time), *value)).collect();
-        let mut stream = query.source(&format!("source {index}"), source::events(events));
+        let mut stream = query.source(&name, source::events(events));
         if let Some(slack) = spec.slack {
             stream = stream.watermarks(Watermarks::bounded(us(slack)));
         }
@@ -229,21 +281,20 @@ pub fn build(program: &Program) -> (Query, Vec<Collected<Value>>) {
             }
         }
     }
-    let mut sinks = Vec::new();
-    for (index, stream) in pool.into_iter().enumerate() {
-        match &program.ends[index % program.ends.len()] {
-            End::Plain => sinks.push(stream.collect()),
-            End::InOrder => sinks.push(stream.apply_stateful(0, apply).in_order().collect()),
-            End::Fused(fused) if fused.shape == 0 => {
-                sinks.push(first_shape(stream, fused).collect());
-            }
-            End::Fused(fused) => sinks.push(second_shape(stream, fused).collect()),
-        }
-    }
-    (query, sinks)
+    let ends = pool.into_iter().enumerate().map(|(index, stream)| {
+        Out::Collected(match &program.ends[index % program.ends.len()] {
+            End::Channel(room) => return Out::Received(stream.channel(*room, WhenFull::Wait)),
+            End::Plain => stream.collect(),
+            End::InOrder => stream.apply_stateful(0, apply).in_order().collect(),
+            End::Fused(fused) if fused.shape == 0 => first_shape(stream, fused).collect(),
+            End::Fused(fused) => second_shape(stream, fused).collect(),
+        })
+    });
+    let sinks = ends.collect();
+    (query, sinks, feeds)
 }
 
-/// What is in a sink.
-pub fn seen(sink: &Collected<Value>) -> Vec<Timed> {
-    sink.events().into_iter().map(|event| (event.time.as_micros(), event.value)).collect()
+/// What came to a sink, as the naive evaluation has it.
+pub fn seen(events: Vec<Event<Value>>) -> Vec<Timed> {
+    events.into_iter().map(|event| (event.time.as_micros(), event.value)).collect()
 }

@@ -10,14 +10,16 @@ mod naive;
 mod program;
 
 use std::collections::HashMap;
+use std::thread;
 use std::time::Duration;
 
-use mizzle::{Engine, QueryHandle, Status};
+use mizzle::{Engine, Event, QueryHandle, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+use build::Out;
 use naive::{Naive, Trust};
-use program::Program;
+use program::{Program, Value};
 
 /// What an engine is made like.
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +32,29 @@ struct Setting {
 /// Far longer than any of these queries takes: only a hang comes here.
 const GUARD: Duration = Duration::from_secs(60);
 
+/// Gives what came to a sink, once the query is over.
+type Sink = Box<dyn FnOnce() -> Vec<Event<Value>>>;
+
+/// Receives from `sink`, if it is a channel, while the query runs.
+fn looked_at(sink: Out) -> Sink {
+    match sink {
+        Out::Collected(collected) => Box::new(move || collected.events()),
+        Out::Received(receiver) => {
+            let receiving = thread::spawn(move || receiver.iter().collect());
+            Box::new(move || receiving.join().expect("receiving does not panic"))
+        }
+    }
+}
+
 /// Runs `program` with one setting and compares.
 fn check(program: &Program, expected: &[Naive], setting: Setting) -> Result<(), TestCaseError> {
     let Setting { workers, batch, capacity } = setting;
     let engine = Engine::builder().workers(workers).batch(batch).inbox_capacity(capacity);
     let engine = engine.build().unwrap();
-    let (query, sinks) = build::build(program);
+    let (query, sinks, feeds) = build::build(program);
     let handle = engine.submit(query).unwrap();
+    feeds.into_iter().for_each(|feed| drop(thread::spawn(feed)));
+    let sinks: Vec<Sink> = sinks.into_iter().map(looked_at).collect();
     let status = handle.wait_timeout(GUARD);
     let plan = handle.plan().explain();
     if !status.is_over() {
@@ -47,8 +65,8 @@ fn check(program: &Program, expected: &[Naive], setting: Setting) -> Result<(), 
     }
     prop_assert_eq!(status, Status::Completed, "{}", plan);
     prop_assert_eq!(sinks.len(), expected.len());
-    for (index, (sink, expected)) in sinks.iter().zip(expected).enumerate() {
-        let mut seen = build::seen(sink);
+    for (index, (sink, expected)) in sinks.into_iter().zip(expected).enumerate() {
+        let mut seen = build::seen(sink());
         let mut wanted = expected.on_time.clone();
         wanted.extend(&expected.late);
         match expected.trust {

@@ -73,6 +73,11 @@ impl Naive {
             Op::FilterMap(by) => vec![self.each(|value| Vec::from_iter(filter_map(*by)(value)))],
             Op::FlatMap => vec![self.each(flat_map)],
             Op::Inspect => vec![self],
+            Op::Picky(by) => {
+                let taken = |value: &Value| !is_refused(*by, value);
+                let mapped = self.keeping(taken).each(|value| vec![map(*by)(value)]);
+                vec![mapped.keeping(taken).keeping(keep(*by))]
+            }
             Op::Stateful { kind, keyed, flag } => vec![self.stateful(*kind, *keyed, *flag)],
             Op::Process { delay, flag } => self.process(*delay, *flag),
             Op::Split(by) => {
@@ -180,6 +185,11 @@ impl Kept {
     fn step(&mut self, kind: Kind, value: Value) -> Option<Value> {
         match kind {
             Kind::Apply => Some(apply(&mut self.number, value)),
+            Kind::Moody if is_refused(0, &value) => {
+                self.number = 0;
+                None
+            }
+            Kind::Moody => Some(apply(&mut self.number, value)),
             Kind::Reduce => {
                 self.reduced = Some(self.reduced.map_or(value, |so_far| reduce(so_far, value)));
                 self.reduced
@@ -313,7 +323,7 @@ pub fn evaluate(program: &Program) -> Vec<Naive> {
     let mut sinks = Vec::new();
     for (index, stream) in pool.into_iter().enumerate() {
         match &program.ends[index % program.ends.len()] {
-            End::Plain => sinks.push(stream),
+            End::Plain | End::Channel(_) => sinks.push(stream),
             End::InOrder => sinks.push(stream.stateful(Kind::Apply, false, true)),
             End::Fused(fused) => sinks.extend(stream.fused(fused)),
         }

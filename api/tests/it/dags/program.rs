@@ -24,6 +24,8 @@ pub struct SourceSpec {
     pub events: Vec<(i64, Value)>,
     /// Declared in order, else bounded by this many microseconds.
     pub slack: Option<u64>,
+    /// Pushed from another thread, so many events at a time; else read from a list.
+    pub pushed: Option<usize>,
     /// Operators fused with the source: the first shape.
     pub fused: Option<Fused>,
 }
@@ -40,6 +42,8 @@ pub enum Step {
 pub enum End {
     /// As it is.
     Plain,
+    /// In a channel with so much room, which another thread receives from.
+    Channel(usize),
     /// Behind an operator in order.
     InOrder,
     /// Behind fused operators, in one chain with the sink: one of the first two shapes.
@@ -58,6 +62,8 @@ pub enum Kind {
     Apply,
     Reduce,
     Transition,
+    /// As `Apply`, with a function that panics for some values, which resets the key.
+    Moody,
     Window(WindowSpec),
 }
 
@@ -67,7 +73,7 @@ impl Kind {
         match self {
             Kind::Apply | Kind::Window(_) => wish,
             Kind::Reduce => false,
-            Kind::Transition => true,
+            Kind::Transition | Kind::Moody => true,
         }
     }
 }
@@ -80,13 +86,24 @@ pub enum Op {
     FilterMap(i64),
     FlatMap,
     Inspect,
-    Stateful { kind: Kind, keyed: bool, flag: bool },
-    Process { delay: i64, flag: bool },
+    /// As `Map` and `Filter`, with functions that panic for some values, which are skipped.
+    Picky(i64),
+    Stateful {
+        kind: Kind,
+        keyed: bool,
+        flag: bool,
+    },
+    Process {
+        delay: i64,
+        flag: bool,
+    },
     Split(i64),
     Branches(i64, i64),
     SplitLate,
     Share(usize),
-    Retime { slack: u64 },
+    Retime {
+        slack: u64,
+    },
     Fused(Fused),
 }
 
@@ -149,6 +166,30 @@ pub fn map(by: i64) -> impl Fn(Value) -> Value + Clone + Send + Sync + 'static {
 
 pub fn keep(by: i64) -> impl Fn(&Value) -> bool + Clone + Send + Sync + 'static {
     move |(_, number)| (number + by) % 3 != 0
+}
+
+/// Whether a picky function panics.
+pub fn is_refused(by: i64, (_, number): &Value) -> bool {
+    (number + by) % 5 == 1
+}
+
+/// A panic that prints nothing.
+fn refuse() -> ! {
+    std::panic::resume_unwind(Box::new("refused"))
+}
+
+pub fn picky_map(by: i64) -> impl Fn(Value) -> Value + Clone + Send + Sync + 'static {
+    move |value| if is_refused(by, &value) { refuse() } else { map(by)(value) }
+}
+
+pub fn picky_keep(by: i64) -> impl Fn(&Value) -> bool + Clone + Send + Sync + 'static {
+    move |value| if is_refused(by, value) { refuse() } else { keep(by)(value) }
+}
+
+/// Changes the state before it panics: what is left of it must not count.
+pub fn moody(state: &mut i64, value: Value) -> Value {
+    let made = apply(state, value);
+    if is_refused(0, &value) { refuse() } else { made }
 }
 
 pub fn filter_map(by: i64) -> impl Fn(Value) -> Option<Value> + Clone + Send + Sync + 'static {
@@ -250,6 +291,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         2 => Just(Kind::Apply),
         1 => Just(Kind::Reduce),
         1 => Just(Kind::Transition),
+        1 => Just(Kind::Moody),
         3 => window().prop_map(Kind::Window),
     ]
 }
@@ -274,6 +316,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0i64..6).prop_map(Op::FilterMap),
         1 => Just(Op::FlatMap),
         1 => Just(Op::Inspect),
+        2 => (0i64..6).prop_map(Op::Picky),
         6 => (kind(), any::<bool>(), any::<bool>())
             .prop_map(|(kind, keyed, flag)| Op::Stateful { kind, keyed: kind.keyed(keyed), flag }),
         3 => (1i64..9, any::<bool>()).prop_map(|(delay, flag)| Op::Process { delay, flag }),
@@ -300,8 +343,9 @@ fn source() -> impl Strategy<Value = SourceSpec> {
         9 => prop::collection::vec((event, 0i64..64), 0..70),
     ];
     // How far events step back, and what is declared: in half of the cases more than they do.
-    (events, 0i64..8, 0u64..12, any::<bool>(), prop::option::of(fused(1))).prop_map(
-        |(events, back, slack, declared, fused)| {
+    let pushed = prop::option::of(prop_oneof![Just(1usize), 2usize..40]);
+    (events, 0i64..8, 0u64..12, any::<bool>(), pushed, prop::option::of(fused(1))).prop_map(
+        |(events, back, slack, declared, pushed, fused)| {
             let slack = declared.then_some(slack);
             let back = if slack.is_none() && back < 5 { 1 } else { back + 1 };
             let mut clock = -20;
@@ -313,7 +357,7 @@ fn source() -> impl Strategy<Value = SourceSpec> {
                     (clock - jitter % back, (key, index as i64 * 7 + jitter))
                 })
                 .collect();
-            SourceSpec { events, slack, fused }
+            SourceSpec { events, slack, pushed, fused }
         },
     )
 }
@@ -322,6 +366,7 @@ fn source() -> impl Strategy<Value = SourceSpec> {
 pub fn program() -> impl Strategy<Value = Program> {
     let end = prop_oneof![
         1 => Just(End::Plain),
+        1 => (1usize..20).prop_map(End::Channel),
         2 => Just(End::InOrder),
         2 => fused(2).prop_map(End::Fused),
     ];

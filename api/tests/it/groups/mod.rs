@@ -168,7 +168,8 @@ fn a_panicking_member_fails_alone_and_is_named() {
         assert_eq!((total.members, total.failed), (99, 2));
         let (healthy, other) = (members[12], members[13]);
         let found = sums.drained();
-        let of = |id: MemberId| found.iter().filter(move |(other, _)| *other == id).map(|(_, sum)| *sum);
+        let of =
+            |id: MemberId| found.iter().filter(move |(other, _)| *other == id).map(|(_, sum)| *sum);
         assert!(of(healthy).eq(1..=10));
         assert!(of(other).eq(1..=4));
         assert_eq!(found.len(), 99 * 10 + 8);

@@ -137,6 +137,7 @@ where
                 Some((operator, time)) => (operator, Some(time)),
                 None => (self.program.op, None),
             };
+            let operator = Some(operator);
             let message = format!("panicked: {}", panic_message(payload));
             let failure = Failure { operator, time, event: cx.take_shown(), message };
             self.fail(lane, seat, failure);
@@ -325,7 +326,7 @@ where
             }
             Err(Full::Drop | Full::Fail) => {
                 let message = "its channel is full".to_owned();
-                let operator = self.program.op;
+                let operator = Some(self.program.op);
                 self.fail(lane, seat, Failure { operator, time: None, event: None, message });
             }
         }
@@ -374,7 +375,7 @@ where
             Ok(state) => state,
             Err(payload) => {
                 let message = format!("panicked when it began: {}", panic_message(payload));
-                let operator = self.program.op;
+                let operator = Some(self.program.op);
                 let failure = Failure { operator, time: None, event: None, message };
                 self.program.watch.failed(id, failure, 0);
                 return self.program.watch.removed(&[id]);
