@@ -26,7 +26,7 @@ pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};
 
-use crate::event::Event;
+use crate::event::{Batch, Event};
 use crate::state::{StateError, Visit};
 use crate::time::Timestamp;
 
@@ -47,6 +47,18 @@ pub trait Consumer<T>: Send + Sync + 'static {
     /// In an ordered chain ([`Cx::ordered`]) the event's own time is the clock: a timed operator
     /// fires what is due at or before it first.
     fn event(&self, state: &mut Self::State, cx: &mut Cx, event: Event<T>);
+
+    /// Whether batches should come whole, because [`batch`](Self::batch) does more for them than hand
+    /// over one event after the other.
+    const WHOLE_BATCHES: bool = false;
+
+    /// Takes the events of a batch, in order, and leaves it empty.
+    fn batch(&self, state: &mut Self::State, cx: &mut Cx, batch: &mut Batch<T>) {
+        batch.drain(|event, late| {
+            cx.late = late;
+            self.event(state, cx, event);
+        });
+    }
 
     /// Takes the promise that no later event is earlier than `watermark`, fires what is due, and
     /// passes on this operator's own promise.

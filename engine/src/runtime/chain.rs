@@ -172,6 +172,9 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let mut pulled = self.run_fused(intake, batch, state, cx);
+            if !batch.is_empty() {
+                self.run_batch(batch, state, cx);
+            }
             let progress = intake.progress();
             cx.born = pulled.born;
             self.close_batch(state, cx, work.promised, progress);
@@ -194,8 +197,9 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         Ok(pulled.more)
     }
 
-    /// Takes a batch and runs it through the operators, in one loop where the intake can. A function
-    /// of its own, so that the loop has all registers to itself.
+    /// Takes a batch and runs it through the operators, in one loop as far as the intake can: the rest
+    /// of the batch is still to be run. A function of its own, so that the loop has all registers to
+    /// itself.
     #[inline(never)]
     fn run_fused(
         &self,
@@ -205,6 +209,11 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         cx: &mut Cx,
     ) -> Pulled {
         let consumer = &*self.consumer;
+        if C::WHOLE_BATCHES {
+            let pulled = intake.take(self.frame.batch, batch);
+            consumer.batch(state, cx, batch);
+            return pulled;
+        }
         intake.pull(self.frame.batch, batch, &mut |event, late| {
             cx.late = late;
             consumer.event(state, cx, event);
@@ -214,11 +223,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     /// Runs every event of a batch through the operators.
     #[inline(never)]
     fn run_batch(&self, batch: &mut Batch<I::Item>, state: &mut C::State, cx: &mut Cx) {
-        let consumer = &*self.consumer;
-        batch.drain(|event, late| {
-            cx.late = late;
-            consumer.event(state, cx, event);
-        });
+        self.consumer.batch(state, cx, batch);
     }
 
     /// The end of a batch: the watermark, the end of the stream where it is that, and the flush.
