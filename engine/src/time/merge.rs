@@ -315,9 +315,7 @@ fn merge_two<T>(
                 to(event);
             }
         }
-        for (((queue, due), side), taken) in
-            queues.iter_mut().zip(&mut due).zip(sides).zip(taken)
-        {
+        for (((queue, due), side), taken) in queues.iter_mut().zip(&mut due).zip(sides).zip(taken) {
             queue.put_front(side, taken);
             *due -= taken;
         }

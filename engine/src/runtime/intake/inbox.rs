@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Intake, Progress, Pulled};
-use crate::event::Batch;
+use crate::event::{Batch, Event};
 use crate::operator::Flow;
 use crate::runtime::port::{Packet, Port};
 use crate::runtime::query::Control;
@@ -93,6 +93,35 @@ impl<T: Send + 'static> InboxIntake<T> {
         Self { port, packets: VecDeque::new(), inputs, halted: 0, cap }
     }
 
+    /// Takes in what has arrived: into `out` what needs no merge.
+    fn receive(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
+        let mut pulled =
+            Pulled { more: self.port.take(budget, &mut self.packets), ..Pulled::default() };
+        while let Some(Packet { input, batch, watermark, flow, born }) = self.packets.pop_front() {
+            let input = usize::from(input);
+            if pulled.born == 0 {
+                pulled.born = born;
+            }
+            self.inputs.accept(input, batch, out, &mut pulled);
+            self.after_packet(input, watermark, flow);
+        }
+        pulled
+    }
+
+    /// A merge that has to hold too much cannot go on.
+    fn check(&self, pulled: &mut Pulled) {
+        if let Fanin::Merged(merge) = &self.inputs
+            && merge.pending() > self.cap
+        {
+            pulled.failure = Some(format!(
+                "a union holds {} events while it waits for input {}: more than the cap of {}",
+                merge.pending(),
+                merge.inputs().holding().map_or_else(|| "none".to_owned(), |i| i.to_string()),
+                self.cap
+            ));
+        }
+    }
+
     /// What a packet says after its events.
     fn after_packet(&mut self, input: usize, watermark: Timestamp, flow: Flow) {
         let inputs = self.inputs.inputs_mut();
@@ -113,27 +142,29 @@ impl<T: Send + 'static> Intake for InboxIntake<T> {
     type Item = T;
 
     fn take(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
-        let mut pulled =
-            Pulled { more: self.port.take(budget, &mut self.packets), ..Pulled::default() };
-        while let Some(Packet { input, batch, watermark, flow, born }) = self.packets.pop_front() {
-            let input = usize::from(input);
-            if pulled.born == 0 {
-                pulled.born = born;
-            }
-            self.inputs.accept(input, batch, out, &mut pulled);
-            self.after_packet(input, watermark, flow);
-        }
+        let mut pulled = self.receive(budget, out);
         if let Fanin::Merged(merge) = &mut self.inputs {
             merge.release(out.on_time_end());
-            if merge.pending() > self.cap {
-                pulled.failure = Some(format!(
-                    "a union holds {} events while it waits for input {}: more than the cap of {}",
-                    merge.pending(),
-                    merge.inputs().holding().map_or_else(|| "none".to_owned(), |i| i.to_string()),
-                    self.cap
-                ));
+        }
+        self.check(&mut pulled);
+        pulled
+    }
+
+    #[inline]
+    fn pull(
+        &mut self,
+        budget: usize,
+        batch: &mut Batch<T>,
+        run: &mut impl FnMut(Event<T>, bool),
+    ) -> Pulled {
+        let mut pulled = self.receive(budget, batch);
+        if let Fanin::Merged(merge) = &mut self.inputs {
+            // Late events go first, so all go by the batch where there are some.
+            if !(batch.is_empty() && merge.release_pair(&mut |event| run(event, false))) {
+                merge.release(batch.on_time_end());
             }
         }
+        self.check(&mut pulled);
         pulled
     }
 
