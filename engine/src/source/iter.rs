@@ -51,6 +51,10 @@ where
 {
     type Item = T;
 
+    #[expect(
+        clippy::redundant_closure,
+        reason = "a reference to a closure is called for every event, a closure is compiled in"
+    )]
     #[inline]
     fn pull(
         &mut self,
