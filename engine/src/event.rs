@@ -72,6 +72,17 @@ impl<T> Batch<T> {
         self.events.is_empty()
     }
 
+    /// Whether it uses at least half of the memory that it holds.
+    pub fn is_full_enough(&self) -> bool {
+        2 * self.len() >= self.events.capacity()
+    }
+
+    /// Drops its events.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.late.clear();
+    }
+
     /// How many of its events are late.
     pub fn late_count(&self) -> usize {
         self.late.len()

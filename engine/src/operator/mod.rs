@@ -53,7 +53,7 @@ pub trait Consumer<T>: Send + Sync + 'static {
     /// fires what is due at or before it first.
     fn event(&self, state: &mut Self::State, cx: &mut Cx, event: Event<T>);
 
-    /// Takes the events of a batch, which is empty then.
+    /// Takes the events of a batch, in order, and leaves it empty.
     #[inline]
     fn batch(&self, state: &mut Self::State, cx: &mut Cx, batch: &mut Batch<T>) {
         batch.drain(|event, late| {

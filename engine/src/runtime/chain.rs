@@ -204,9 +204,12 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let at_work = Cell::new(false);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let mut pulled = self.run_fused(intake, batch, state, cx, &at_work);
+            let closing = AtWork(&at_work);
+            if !batch.is_empty() {
+                self.run_batch(batch, state, cx);
+            }
             let progress = intake.progress();
             cx.born = pulled.born;
-            let closing = AtWork(&at_work);
             self.close_batch(state, cx, work.promised, progress);
             if !pulled.notes.is_empty() {
                 for note in pulled.notes.drain(..) {
@@ -235,8 +238,9 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         Ok(pulled.more)
     }
 
-    /// Takes a batch and runs it through the operators, in one loop where the intake can. A function
-    /// of its own, so that the loop has all registers to itself.
+    /// Takes a batch and runs it through the operators, in one loop as far as the intake can: the rest
+    /// of the batch is still to be run. A function of its own, so that the loop has all registers to
+    /// itself.
     #[inline(never)]
     fn run_fused(
         &self,
@@ -265,11 +269,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     /// Runs every event of a batch through the operators.
     #[inline(never)]
     fn run_batch(&self, batch: &mut Batch<I::Item>, state: &mut C::State, cx: &mut Cx) {
-        let consumer = self.consumer();
-        batch.drain(|event, late| {
-            cx.late = late;
-            consumer.event(state, cx, event);
-        });
+        self.consumer().batch(state, cx, batch);
     }
 
     /// The end of a batch: the watermark, the end of the stream where it is that, and the flush.

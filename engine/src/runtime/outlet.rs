@@ -44,6 +44,8 @@ pub struct Outgoing<T> {
     sent_flow: Flow,
     /// How many events the last batch had: the next one will be like it.
     usual: usize,
+    /// Whether this batch came whole: then the next will too, and needs no room here.
+    whole: bool,
 }
 
 impl<T> Default for Outgoing<T> {
@@ -55,6 +57,7 @@ impl<T> Default for Outgoing<T> {
             flow: Flow::Active,
             sent_flow: Flow::Active,
             usual: 0,
+            whole: false,
         }
     }
 }
@@ -65,12 +68,13 @@ impl<T> Outgoing<T> {
         self.batch.push(event, late);
     }
 
-    /// Takes a batch over; what it gets in exchange is empty.
+    /// Adds a whole batch, without moving its events if they fill it well enough to travel in it.
     fn append(&mut self, batch: &mut Batch<T>) {
-        if self.batch.is_empty() {
-            std::mem::swap(&mut self.batch, batch);
+        if self.batch.is_empty() && batch.is_full_enough() {
+            self.batch = std::mem::take(batch);
+            self.whole = true;
         } else {
-            self.batch.append(std::mem::take(batch));
+            batch.drain(|event, late| self.push(event, late));
         }
     }
 
@@ -91,8 +95,12 @@ impl<T> Outgoing<T> {
         cx.counters.out += self.batch.len() as u64;
         self.sent = self.watermark;
         self.sent_flow = self.flow;
-        let next =
-            if self.batch.is_empty() { Batch::default() } else { Batch::with_capacity(self.usual) };
+        let whole = std::mem::take(&mut self.whole);
+        let next = if whole || self.batch.is_empty() {
+            Batch::default()
+        } else {
+            Batch::with_capacity(self.usual)
+        };
         let batch = std::mem::replace(&mut self.batch, next);
         self.usual = self.usual.max(batch.len()).min(batch.len() * 2);
         Some((batch, self.watermark, self.flow))
@@ -162,10 +170,12 @@ impl<T: Send + 'static> Consumer<T> for Outlet<T> {
         }
     }
 
+    const WHOLE_BATCHES: bool = true;
+
     fn batch(&self, state: &mut Outgoing<T>, cx: &mut Cx, batch: &mut Batch<T>) {
         if self.targets.is_empty() {
             cx.counters.dropped += batch.len() as u64;
-            *batch = Batch::default();
+            batch.clear();
         } else {
             state.append(batch);
         }

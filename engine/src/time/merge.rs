@@ -93,18 +93,40 @@ impl<T> Merge<T> {
     /// Adds to `into`, in order, every event that nothing can come before any more. What
     /// [`watermark`](Self::watermark) promises holds for what is left.
     pub fn release(&mut self, into: &mut Vec<Event<T>>) {
-        for (i, newest) in self.newest.iter().enumerate() {
-            self.inputs.advance(i, *newest);
+        if self.release_pair(&mut |event| into.push(event)) {
+            return;
         }
-        self.queues.iter_mut().for_each(Queue::seal);
+        self.prepare();
         let due: Vec<_> = (0..self.queues.len()).map(|i| self.due(i)).collect();
         into.reserve(due.iter().sum());
         match &mut self.queues[..] {
             [only] => only.pop_many(due[0], into),
-            [first, second] => merge_two([first, second], [due[0], due[1]], into),
             few if few.len() <= FEW => merge_few(few, due, into),
             many => merge_many(many, due, into),
         }
+    }
+
+    /// As [`release`](Self::release) for two inputs, without a list between: each event goes to `to`.
+    /// `false`: there are not two, and nothing has happened.
+    #[inline]
+    pub fn release_pair(&mut self, to: &mut impl FnMut(Event<T>)) -> bool {
+        if self.queues.len() != 2 {
+            return false;
+        }
+        self.prepare();
+        let due = [self.due(0), self.due(1)];
+        if let [first, second] = &mut self.queues[..] {
+            merge_two([first, second], due, to);
+        }
+        true
+    }
+
+    /// Takes events as promises, and closes the runs that are still open.
+    fn prepare(&mut self) {
+        for (i, newest) in self.newest.iter().enumerate() {
+            self.inputs.advance(i, *newest);
+        }
+        self.queues.iter_mut().for_each(Queue::seal);
     }
 
     /// How many of input `i`'s events may go.
@@ -213,6 +235,20 @@ impl<T> Queue<T> {
         self.runs.front().map_or(0, |run| run.len())
     }
 
+    /// Takes the earliest run out, to be given [back](Self::put_front).
+    fn take_front(&mut self) -> vec::IntoIter<Event<T>> {
+        self.runs.front_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Gives the earliest run back, without `taken` of its events.
+    fn put_front(&mut self, run: vec::IntoIter<Event<T>>, taken: usize) {
+        self.len -= taken;
+        if let Some(front) = self.runs.front_mut() {
+            *front = run;
+            self.drop_empty();
+        }
+    }
+
     /// Takes the earliest events out, of one run at most; how many they were.
     fn pop_some(&mut self, most: usize, into: &mut Vec<Event<T>>) -> usize {
         let Some(run) = self.runs.front_mut() else { return 0 };
@@ -245,37 +281,45 @@ fn head<T>(queue: &Queue<T>, due: usize) -> Option<Timestamp> {
     if due == 0 { None } else { queue.head() }
 }
 
-#[inline(always)]
-fn next_time<T>(run: &vec::IntoIter<Event<T>>) -> Timestamp {
-    run.as_slice().first().map_or(Timestamp::MAX, |event| event.time)
-}
+/// How many events two inputs are merged at a time.
+const STRETCH: usize = 256;
 
 /// Which of two random streams is next cannot be predicted, so there is no branch on it: as many
-/// events as either can give for sure are taken by index.
-fn merge_two<T>(queues: [&mut Queue<T>; 2], mut due: [usize; 2], into: &mut Vec<Event<T>>) {
-    let [first, second] = queues;
-    while due[0] > 0 && due[1] > 0 {
-        let sure = due[0].min(due[1]).min(first.run_len()).min(second.run_len());
-        let (Some(a), Some(b)) = (first.runs.front_mut(), second.runs.front_mut()) else { return };
-        let sides = [a, b];
-        let mut times = [next_time(sides[0]), next_time(sides[1])];
+/// events as either can give for sure are taken by index. Their times are laid out first, so that
+/// finding the next one does not have to wait until the last one is out of its queue.
+#[inline(always)]
+fn merge_two<T>(
+    mut queues: [&mut Queue<T>; 2],
+    mut due: [usize; 2],
+    to: &mut impl FnMut(Event<T>),
+) {
+    let mut times = [[Timestamp::MAX; STRETCH]; 2];
+    while due[0] + due[1] > 0 {
+        let mut sides = [queues[0].take_front(), queues[1].take_front()];
+        let can = [due[0].min(sides[0].len()), due[1].min(sides[1].len())];
+        // Where one has nothing due, the other's turn it always is.
+        let (both, only) = (can[0].min(can[1]) > 0, usize::from(can[0] == 0));
+        let sure = if both { can[0].min(can[1]) } else { can[only] }.min(STRETCH);
+        for (times, side) in times.iter_mut().zip(&sides) {
+            for (time, event) in times.iter_mut().zip(side.as_slice()) {
+                *time = event.time;
+            }
+        }
         let mut taken = [0; 2];
         for _ in 0..sure {
-            let side = usize::from(times[1] < times[0]);
-            taken[side] += 1;
-            into.extend(sides[side].next());
-            times[side] = next_time(sides[side]);
+            let second = (times[1][taken[1]] < times[0][taken[0]]) & both;
+            let side = usize::from(second) | only;
+            taken[0] += 1 - side;
+            taken[1] += side;
+            if let Some(event) = sides[side].next() {
+                to(event);
+            }
         }
-        for (queue, (due, taken)) in
-            [&mut *first, &mut *second].into_iter().zip(due.iter_mut().zip(taken))
-        {
-            queue.len -= taken;
+        for (((queue, due), side), taken) in queues.iter_mut().zip(&mut due).zip(sides).zip(taken) {
+            queue.put_front(side, taken);
             *due -= taken;
-            queue.drop_empty();
         }
     }
-    first.pop_many(due[0], into);
-    second.pop_many(due[1], into);
 }
 
 /// Looks at every queue for each run of events that one of them can give at once.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::{Intake, Progress, Pulled};
-use crate::event::Batch;
+use crate::event::{Batch, Event};
 use crate::operator::Flow;
 use crate::runtime::port::{Packet, Port};
 use crate::runtime::query::Control;
@@ -17,6 +17,8 @@ pub struct InboxIntake<T> {
     inputs: Fanin<T>,
     /// Inputs that were told to stop: they promise nothing any more, so they hold the rest.
     halted: usize,
+    /// Whether its packets come from producers outside the engine, whose events nobody has judged.
+    from_outside: bool,
     cap: usize,
 }
 
@@ -90,7 +92,48 @@ impl<T: Send + 'static> InboxIntake<T> {
         } else {
             Fanin::Arrival(Inputs::new(inputs))
         };
-        Self { port, packets: VecDeque::new(), inputs, halted: 0, cap }
+        Self { port, packets: VecDeque::new(), inputs, halted: 0, from_outside: false, cap }
+    }
+
+    /// Takes in what has arrived: into `out` what needs no merge.
+    fn receive(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
+        // What was left behind comes first. Whether the port has more is not known then.
+        let more = !self.packets.is_empty() || self.port.take(budget, &mut self.packets);
+        let mut pulled = Pulled { more, ..Pulled::default() };
+        while let Some(packet) = self.packets.pop_front() {
+            if pulled.born == 0 {
+                pulled.born = packet.born;
+            }
+            let (is_notes, input) = (packet.is_notes(), usize::from(packet.input));
+            let promises = self.from_outside && packet.watermark > Timestamp::MIN;
+            if !is_notes {
+                self.inputs.accept(input, packet.batch, out, &mut pulled);
+                self.after_packet(input, packet.watermark, packet.flow);
+            }
+            let notes = !packet.notes.is_empty();
+            pulled.notes = packet.notes;
+            if promises || notes {
+                // What comes behind a note waits until it has been heeded, and what a producer pushes
+                // behind a promise until that is known to those who judge lateness.
+                pulled.more |= !self.packets.is_empty();
+                break;
+            }
+        }
+        pulled
+    }
+
+    /// A merge that has to hold too much cannot go on.
+    fn check(&self, pulled: &mut Pulled) {
+        if let Fanin::Merged(merge) = &self.inputs
+            && merge.pending() > self.cap
+        {
+            pulled.failure = Some(format!(
+                "a union holds {} events while it waits for input {}: more than the cap of {}",
+                merge.pending(),
+                merge.inputs().holding().map_or_else(|| "none".to_owned(), |i| i.to_string()),
+                self.cap
+            ));
+        }
     }
 
     /// What a packet says after its events.
@@ -113,36 +156,29 @@ impl<T: Send + 'static> Intake for InboxIntake<T> {
     type Item = T;
 
     fn take(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
-        // What was left behind a note comes first. Whether the port has more is not known then.
-        let more = !self.packets.is_empty() || self.port.take(budget, &mut self.packets);
-        let mut pulled = Pulled { more, ..Pulled::default() };
-        while let Some(packet) = self.packets.pop_front() {
-            if pulled.born == 0 {
-                pulled.born = packet.born;
-            }
-            let (is_notes, input) = (packet.is_notes(), usize::from(packet.input));
-            if !is_notes {
-                self.inputs.accept(input, packet.batch, out, &mut pulled);
-                self.after_packet(input, packet.watermark, packet.flow);
-            }
-            if !packet.notes.is_empty() {
-                pulled.notes = packet.notes;
-                // What comes behind a note waits until it has been heeded.
-                pulled.more |= !self.packets.is_empty();
-                break;
-            }
-        }
+        let mut pulled = self.receive(budget, out);
         if let Fanin::Merged(merge) = &mut self.inputs {
             merge.release(out.on_time_end());
-            if merge.pending() > self.cap {
-                pulled.failure = Some(format!(
-                    "a union holds {} events while it waits for input {}: more than the cap of {}",
-                    merge.pending(),
-                    merge.inputs().holding().map_or_else(|| "none".to_owned(), |i| i.to_string()),
-                    self.cap
-                ));
+        }
+        self.check(&mut pulled);
+        pulled
+    }
+
+    #[inline]
+    fn pull(
+        &mut self,
+        budget: usize,
+        batch: &mut Batch<T>,
+        run: &mut impl FnMut(Event<T>, bool),
+    ) -> Pulled {
+        let mut pulled = self.receive(budget, batch);
+        if let Fanin::Merged(merge) = &mut self.inputs {
+            // Late events go first, so all go by the batch where there are some.
+            if !(batch.is_empty() && merge.release_pair(&mut |event| run(event, false))) {
+                merge.release(batch.on_time_end());
             }
         }
+        self.check(&mut pulled);
         pulled
     }
 
@@ -191,6 +227,7 @@ impl<T: Send + 'static> PushIntake<T> {
     /// or stopped.
     pub fn new(port: Arc<Port<T>>, control: Arc<Control>) -> Self {
         let inbox = InboxIntake::new(port, false, usize::MAX);
+        let inbox = InboxIntake { from_outside: true, ..inbox };
         Self { inbox, control, ending: None, drained: false }
     }
 }

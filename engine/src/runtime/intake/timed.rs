@@ -209,17 +209,9 @@ impl<I: Intake> Intake for Timed<I> {
         run: &mut impl FnMut(Event<I::Item>, bool),
     ) -> Pulled {
         let Self { inner, timing, reorder: None, watermark, .. } = self else {
-            let pulled = self.take(budget, batch);
-            batch.drain(run);
-            return pulled;
+            return self.take(budget, batch);
         };
-        let Some(plain) = timing.plain() else {
-            let pulled = self.take(budget, batch);
-            // Through a pointer: what is rare is not compiled in a second time.
-            let run: &mut dyn FnMut(Event<I::Item>, bool) = run;
-            batch.drain(run);
-            return pulled;
-        };
+        let Some(plain) = timing.plain() else { return self.take(budget, batch) };
         let mut rule = *plain;
         rule.promise(*watermark);
         let mut late_events = 0;
@@ -231,7 +223,10 @@ impl<I: Intake> Intake for Timed<I> {
             run(event, late);
         });
         *plain = rule;
-        pulled.late = late_events;
+        if !batch.is_empty() {
+            self.judge(batch, &mut pulled);
+        }
+        pulled.late += late_events;
         self.settle(batch, &mut pulled);
         pulled
     }
