@@ -11,6 +11,7 @@ use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::time::{Timestamp, Watermarks};
 
 use crate::build::{Closing, Described, FromPort, FromPush, FromSource};
+use crate::engine::Engine;
 use crate::stream::Stream;
 
 /// Why a query was refused.
@@ -80,7 +81,12 @@ pub(crate) struct Graph {
     errors: Vec<BuildError>,
     /// Sources whose stream has not reached a sink, or another point where it is closed.
     open_sources: Vec<OpId>,
+    /// What an engine must be for a subscription of this query.
+    checks: Vec<(OpId, Check)>,
 }
+
+/// Says why an engine cannot serve a subscription.
+type Check = Box<dyn FnOnce(&Engine) -> Result<(), String>>;
 
 /// A segment that is being described.
 pub(crate) struct Draft {
@@ -135,7 +141,7 @@ impl Graph {
         draft: Draft,
         close: impl FnOnce(&mut Closing<'_>) + 'static,
     ) {
-        if let Head::Source { op, .. } = draft.head {
+        if let Head::Source { op, .. } | Head::Key { op, .. } = draft.head {
             self.open_sources.retain(|&open| open != op);
         }
         let segment = Segment { head: draft.head, inputs: draft.inputs, ops: draft.ops };
@@ -210,13 +216,31 @@ impl Query {
 
     #[track_caller]
     fn head<B>(&self, name: &str, build: B) -> Stream<B> {
+        let op = self.head_site("source", name);
+        Stream::new(&self.graph, Head::Source { op, in_order: true }, Vec::new(), build)
+    }
+
+    /// A stream that starts at a shared source; `check` says whether an engine can serve it.
+    #[track_caller]
+    pub(crate) fn subscription<B>(
+        &self,
+        name: &str,
+        head: impl FnOnce(OpId) -> Head,
+        check: impl FnOnce(&Engine) -> Result<(), String> + 'static,
+        build: B,
+    ) -> Stream<B> {
+        let op = self.head_site("subscribe", name);
+        self.graph.borrow_mut().checks.push((op, Box::new(check)));
+        Stream::new(&self.graph, head(op), Vec::new(), build)
+    }
+
+    #[track_caller]
+    fn head_site(&self, kind: &'static str, name: &str) -> OpId {
         let mut graph = self.graph.borrow_mut();
-        let op = graph.add_site("source", Shape::Stateless, Location::caller());
+        let op = graph.add_site(kind, Shape::Stateless, Location::caller());
         graph.site_mut(op).name = name.to_owned();
         graph.open_sources.push(op);
-        let head = Head::Source { op, in_order: true };
-        drop(graph);
-        Stream::new(&self.graph, head, Vec::new(), build)
+        op
     }
 
     /// The plan that `workers` workers would get. See [`Plan::explain`].
@@ -225,8 +249,16 @@ impl Query {
     }
 
     /// Checks the description and takes it apart: name, description, and what builds its chains.
-    pub(crate) fn finish(self) -> Result<(String, Spec, impl FnOnce(&mut Assembler)), BuildError> {
-        let graph = std::mem::take(&mut *self.graph.borrow_mut());
+    pub(crate) fn finish(
+        self,
+        engine: &Engine,
+    ) -> Result<(String, Spec, impl FnOnce(&mut Assembler) + use<>), BuildError> {
+        let mut graph = std::mem::take(&mut *self.graph.borrow_mut());
+        for (op, check) in std::mem::take(&mut graph.checks) {
+            if let Err(reason) = check(engine) {
+                graph.refuse(op, reason);
+            }
+        }
         if let Some(error) = graph.errors.first() {
             return Err(error.clone());
         }

@@ -5,5 +5,6 @@ mod dags;
 mod engine_cases;
 mod faults;
 mod modes;
+mod shared_sources;
 mod smoke;
 mod soak;

@@ -18,13 +18,13 @@ use super::query::{ChainEntry, QueryCore};
 
 /// Builds the chains of one query, downstream ones first.
 pub struct Assembler {
-    engine: Arc<Shared>,
-    query: Arc<QueryCore>,
+    pub(super) engine: Arc<Shared>,
+    pub(super) query: Arc<QueryCore>,
     /// Outlets made since the last chain: they belong to the next.
     outlets: Vec<Arc<dyn Room>>,
     has_sink: bool,
     /// Chains are made when all inputs of all ports are known.
-    pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
+    pub(super) pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
 }
 
 impl Assembler {
@@ -33,6 +33,7 @@ impl Assembler {
     }
 
     pub(super) fn finish(self) -> Vec<ChainEntry> {
+        self.query.expect(self.pending.len());
         self.pending.into_iter().map(|make| make()).collect()
     }
 
@@ -174,7 +175,7 @@ impl Assembler {
         let port = line.port().clone();
         line.attach(self.engine.clone());
         let capacity = self.engine.settings().inbox_capacity;
-        frame.depth = depth_of(&port);
+        frame.inflow = Some(port.clone());
         let attach = port.clone();
         let intake = PushIntake::new(port, self.query.control.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
@@ -197,7 +198,7 @@ impl Assembler {
         C: Consumer<T>,
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
-        frame.depth = depth_of(&port);
+        frame.inflow = Some(port.clone());
         let (engine, stage) = (self.engine.clone(), self.has_stage(&frame));
         let consumer = Arc::new(consumer);
         self.pending.push(Box::new(move || {
@@ -213,7 +214,7 @@ impl Assembler {
         T: Send + 'static,
         C: Consumer<T>,
     {
-        frame.depth = depth_of(&port);
+        frame.inflow = Some(port.clone());
         let engine = self.engine.clone();
         let merge = self.plan().pieces()[frame.piece].reorder == Reorder::Merge;
         self.pending.push(Box::new(move || {
@@ -224,11 +225,11 @@ impl Assembler {
     }
 
     /// Whether the plan has put a reorder stage at the entry of the frame's piece.
-    fn has_stage(&self, frame: &Frame) -> bool {
+    pub(super) fn has_stage(&self, frame: &Frame) -> bool {
         self.plan().pieces()[frame.piece].reorder == Reorder::Stage
     }
 
-    fn next_frame(&mut self, piece: usize) -> Frame {
+    pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
         let outlets = std::mem::take(&mut self.outlets);
         let has_sink = std::mem::take(&mut self.has_sink);
         self.frame(piece, 0, outlets, has_sink)
@@ -257,7 +258,7 @@ impl Assembler {
             outlets,
             batch: self.engine.settings().batch,
             rejects: None,
-            depth: Box::new(|| 0),
+            inflow: None,
         }
     }
 }
@@ -283,18 +284,13 @@ where
     entry
 }
 
-fn entry<I: Intake, C: Consumer<I::Item>>(chain: &Arc<Chain<I, C>>) -> ChainEntry {
+pub(super) fn entry<I: Intake, C: Consumer<I::Item>>(chain: &Arc<Chain<I, C>>) -> ChainEntry {
     ChainEntry {
         task: chain.clone(),
         view: chain.clone(),
         piece: chain.piece(),
         shard: chain.shard(),
     }
-}
-
-fn depth_of<T: Send + 'static>(port: &Arc<Port<T>>) -> Box<dyn Fn() -> usize + Send + Sync> {
-    let port = port.clone();
-    Box::new(move || port.depth())
 }
 
 fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {

@@ -15,7 +15,7 @@ use super::engine::Shared;
 use super::intake::{Intake, Progress, Pulled};
 use super::pool::{Pool, Task, TaskRef};
 use super::port::Room;
-use super::query::{ChainView, QueryCore};
+use super::query::{ChainView, Inflow, QueryCore};
 use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
@@ -45,8 +45,8 @@ pub(super) struct Frame {
     pub batch: usize,
     /// Where records that a source could not read are handed to.
     pub rejects: Option<Box<dyn Fn(Vec<BadRecord>, Progress) + Send + Sync>>,
-    /// Events in the inbox.
-    pub depth: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Where its events wait, if they do.
+    pub inflow: Option<Arc<dyn Inflow>>,
 }
 
 /// A chain: intake, operators, and for an exclusive one their state.
@@ -160,6 +160,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
                     // A chain without input keeps no buffer.
                     work.batch = Batch::default();
                 }
+                let more = more | self.rest(work);
                 self.arm(work);
                 return self.queue_again(self.token.release(more));
             }
@@ -168,13 +169,18 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
 
     /// Takes a batch and runs it. Whether there is more, or why it cannot go on.
     fn round(&self, work: &mut Work<I, C::State>) -> Result<bool, Failure> {
-        let Work { intake, batch, state, .. } = work;
+        let Work { intake, batch, state, promised, .. } = work;
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
         let ran = catch_unwind(AssertUnwindSafe(|| {
+            let standing = intake.standing();
+            if standing > promised.watermark {
+                promised.watermark = standing;
+                self.consumer.watermark(state, cx, standing);
+            }
             let mut pulled = self.run_fused(intake, batch, state, cx);
             let progress = intake.progress();
             cx.born = pulled.born;
-            self.close_batch(state, cx, work.promised, progress);
+            self.close_batch(state, cx, *promised, progress);
             self.hand_over_rejects(&mut pulled, progress);
             (pulled, progress)
         }));
@@ -192,6 +198,13 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
         work.over = progress.flow.is_over();
         Ok(pulled.more)
+    }
+
+    /// Tells the intake when this chain must run even if nothing comes. `true`: at once.
+    fn rest(&self, work: &mut Work<I, C::State>) -> bool {
+        let Work { intake, state, .. } = work;
+        let (state, _) = state.as_ref().expect("an exclusive chain has a state");
+        intake.rest(self.consumer.next_timer(state))
     }
 
     /// Takes a batch and runs it through the operators, in one loop where the intake can. A function
@@ -446,7 +459,13 @@ impl<I: Intake, C: Consumer<I::Item>> Task for Chain<I, C> {
 
 impl<I: Intake, C: Consumer<I::Item>> ChainView for Chain<I, C> {
     fn stats(&self) -> ChainStats {
-        self.counts.read((self.frame.depth)())
+        self.counts.read(self.frame.inflow.as_ref().map_or(0, |inflow| inflow.depth()))
+    }
+
+    fn leave(&self) {
+        if let Some(inflow) = &self.frame.inflow {
+            inflow.leave();
+        }
     }
 
     fn state_name(&self) -> &'static str {

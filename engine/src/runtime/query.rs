@@ -125,6 +125,18 @@ impl Control {
 pub(super) trait ChainView: Send + Sync {
     fn stats(&self) -> ChainStats;
     fn state_name(&self) -> &'static str;
+    /// The query is cancelled: gives up what it holds of others, even while it runs.
+    fn leave(&self);
+}
+
+/// Where a chain's events wait.
+pub(super) trait Inflow: Send + Sync {
+    /// How many there are.
+    fn depth(&self) -> usize;
+
+    /// The query is over, or is about to be: what it holds of other queries is given up. More than once
+    /// is no harm.
+    fn leave(&self) {}
 }
 
 pub(super) struct ChainEntry {
@@ -200,17 +212,18 @@ impl QueryCore {
         })
     }
 
+    /// Says that so many chains are about to be made. From then on they may be run, and may even be
+    /// over before the last one is made: `start` counts as one more until it has returned.
+    pub(super) fn expect(&self, chains: usize) {
+        self.remaining.store(chains + 1, Ordering::Release);
+    }
+
     /// Takes the query's chains and sets them off.
-    pub(super) fn start(self: &Arc<Self>, chains: Vec<ChainEntry>) {
-        if chains.is_empty() {
-            self.remaining.store(1, Ordering::Release);
-            self.chain_over();
-            return;
-        }
-        self.remaining.store(chains.len(), Ordering::Release);
+    pub(super) fn start(&self, chains: Vec<ChainEntry>) {
         let tasks: Vec<_> = chains.iter().map(|entry| entry.task.clone()).collect();
         self.chains.lock().live = chains;
         tasks.into_iter().for_each(|task| task.notify());
+        self.chain_over();
     }
 
     fn wake_all(&self) {
@@ -231,7 +244,15 @@ impl QueryCore {
 
     pub(super) fn cancel(&self) {
         self.control.wish(CANCEL);
+        let views: Vec<_> =
+            self.chains.lock().live.iter().map(|entry| entry.view.clone()).collect();
+        views.into_iter().for_each(|view| view.leave());
         self.wake_all();
+    }
+
+    /// Why it could not go on, if so.
+    pub(super) fn failure(&self) -> Option<QueryFailure> {
+        self.outcome.lock().failure.clone()
     }
 
     /// Ends the query because of `failure` of a chain that had taken `position` events. The first

@@ -19,6 +19,7 @@ pub(super) struct Counts {
     failed: AtomicU64,
     refused: AtomicU64,
     rejected: AtomicU64,
+    lost: AtomicU64,
     held: AtomicUsize,
     held_max: AtomicUsize,
     watermark: AtomicI64,
@@ -42,6 +43,7 @@ impl Default for Counts {
             failed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
             held: AtomicUsize::new(0),
             held_max: AtomicUsize::new(0),
             watermark: AtomicI64::new(Timestamp::MIN.as_micros()),
@@ -73,6 +75,7 @@ impl Counts {
         add(&self.late, pulled.late);
         add(&self.late_by_idle, pulled.late_by_idle);
         add(&self.refused, pulled.refused);
+        add(&self.lost, pulled.lost);
         self.held.store(held, Ordering::Relaxed);
         self.held_max.fetch_max(held, Ordering::Relaxed);
         let watermark = match progress.flow {
@@ -116,6 +119,7 @@ impl Counts {
             failed: read(&self.failed),
             refused: read(&self.refused),
             rejected: read(&self.rejected),
+            lost: read(&self.lost),
             inbox_depth: depth,
             held: self.held.load(Ordering::Relaxed),
             held_max: self.held_max.load(Ordering::Relaxed),
@@ -154,6 +158,8 @@ pub struct ChainStats {
     pub refused: u64,
     /// Records of the source that could not be read.
     pub rejected: u64,
+    /// Events of a shared source that were lost by lagging behind.
+    pub lost: u64,
     /// Events in the inbox.
     pub inbox_depth: usize,
     /// Events that a reorder stage or a merge holds.
