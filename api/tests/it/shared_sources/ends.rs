@@ -38,9 +38,8 @@ fn an_end_fires_what_is_open_and_a_halt_does_not() {
 #[test]
 fn subscribers_of_a_source_that_fails_fail_with_it() {
     let engine = engine(2, 16);
-    let broken = source::from_iter((0..100i64).inspect(|&n| assert_ne!(n, 70, "at seventy")), |&n| {
-        at(n)
-    });
+    let broken =
+        source::from_iter((0..100i64).inspect(|&n| assert_ne!(n, 70, "at seventy")), |&n| at(n));
     let broken = engine.shared_source("broken", broken).open().unwrap();
     let (whole, _) = noting(&engine, &broken);
     let on_key = Query::new("on key");

@@ -15,16 +15,31 @@ fn limited(engine: &Engine) -> SharedSource<i64> {
     engine.shared_source("numbers", numbers).lag_limit(LIMIT).open().unwrap()
 }
 
-/// A query on everything or on the one key there is, whose function waits at a gate.
+/// As `limited`, but after the first events the source waits until `arrived` is open.
+fn limited_until(engine: &Engine, arrived: &Gate) -> SharedSource<i64> {
+    let arrived = arrived.clone();
+    let numbers = (0..EVENTS).inspect(move |&n| {
+        if n == 20 {
+            arrived.pass();
+        }
+    });
+    let numbers = source::from_iter(numbers, |&n| at(n));
+    engine.shared_source("numbers", numbers).lag_limit(LIMIT).open().unwrap()
+}
+
+/// A query on everything or on the one key there is, whose function opens one gate and waits at
+/// another.
 fn held_up(
     engine: &Engine,
     numbers: &SharedSource<i64>,
+    arrived: &Gate,
     on_key: bool,
     lag: Lag,
 ) -> (QueryHandle, super::Seen, Gate) {
     let (query, gate, seen) = (Query::new("held up"), Gate::default(), super::Seen::default());
-    let (passed, notes) = (gate.clone(), seen.clone());
+    let (arrived, passed, notes) = (arrived.clone(), gate.clone(), seen.clone());
     let look = move |event: mizzle::Event<i64>| {
+        arrived.open();
         passed.pass();
         notes.lock().unwrap().push(event.value);
     };
@@ -50,8 +65,9 @@ fn counting(engine: &Engine, numbers: &SharedSource<i64>) -> (QueryHandle, Arc<A
 fn who_lags_behind_fails_alone_and_says_why() {
     for on_key in [false, true] {
         let engine = engine(3, 16);
-        let numbers = limited(&engine);
-        let (query, _, gate) = held_up(&engine, &numbers, on_key, Lag::Fail);
+        let arrived = Gate::default();
+        let numbers = limited_until(&engine, &arrived);
+        let (query, _, gate) = held_up(&engine, &numbers, &arrived, on_key, Lag::Fail);
         let (other, seen) = counting(&engine, &numbers);
         numbers.start();
         // To the end, while the one is held up in its function.
@@ -77,8 +93,9 @@ fn who_lags_behind_fails_alone_and_says_why() {
 fn who_skips_counts_what_it_lost() {
     for on_key in [false, true] {
         let engine = engine(3, 16);
-        let numbers = limited(&engine);
-        let (query, seen, gate) = held_up(&engine, &numbers, on_key, Lag::Drop);
+        let arrived = Gate::default();
+        let numbers = limited_until(&engine, &arrived);
+        let (query, seen, gate) = held_up(&engine, &numbers, &arrived, on_key, Lag::Drop);
         let (other, all) = counting(&engine, &numbers);
         numbers.start();
         completed(&other);
@@ -102,8 +119,9 @@ fn who_skips_counts_what_it_lost() {
 fn a_source_can_wait_for_its_subscriber() {
     for on_key in [false, true] {
         let engine = engine(3, 16);
-        let numbers = limited(&engine);
-        let (query, seen, gate) = held_up(&engine, &numbers, on_key, Lag::Wait);
+        let arrived = Gate::default();
+        let numbers = limited_until(&engine, &arrived);
+        let (query, seen, gate) = held_up(&engine, &numbers, &arrived, on_key, Lag::Wait);
         numbers.start();
         eventually("a full log", || numbers.subscribers()[0].lag >= LIMIT);
         eventually("a source that waits", || {
@@ -119,7 +137,8 @@ fn a_source_can_wait_for_its_subscriber() {
 
 #[test]
 fn a_slow_chain_behind_the_first_lags_too() {
-    let engine = engine(2, 16);
+    let builder = Engine::builder().workers(2).batch(16).inbox_capacity(64);
+    let engine = builder.build().unwrap();
     let numbers = limited(&engine);
     let query = Query::new("full");
     let stuck = query.subscribe(&numbers).map(|n| n).channel(1, WhenFull::Wait);
@@ -184,8 +203,9 @@ fn en_03_removing_a_stuck_subscriber_holds_nobody_up() {
     for on_key in [false, true] {
         for lag in [Lag::Wait, Lag::Fail] {
             let engine = engine(3, 16);
-            let numbers = limited(&engine);
-            let (stuck, _, gate) = held_up(&engine, &numbers, on_key, lag);
+            let arrived = Gate::default();
+            let numbers = limited_until(&engine, &arrived);
+            let (stuck, _, gate) = held_up(&engine, &numbers, &arrived, on_key, lag);
             let (other, seen) = counting(&engine, &numbers);
             numbers.start();
             eventually("a stuck query", || match numbers.subscribers().first() {

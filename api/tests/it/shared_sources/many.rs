@@ -106,7 +106,8 @@ fn subscribers_are_listed_with_what_they_have_seen() {
         pushed.subscribers().iter().map(|subscriber| subscriber.seen).sum::<u64>() == 150
     });
     let listed = pushed.subscribers();
-    let of = |n: usize| (listed[n].query, listed[n].name.as_str(), listed[n].on_key, listed[n].seen);
+    let of =
+        |n: usize| (listed[n].query, listed[n].name.as_str(), listed[n].on_key, listed[n].seen);
     assert_eq!(of(0), (whole.id(), "noting", false, 100));
     assert_eq!(of(1), (even.id(), "even", true, 50));
     assert!(listed.iter().all(|it| (it.lost, it.lag) == (0, 0)));
@@ -124,10 +125,11 @@ fn en_01_many_small_queries_on_one_source_see_every_event() {
     let running: Vec<_> = (0..queries)
         .map(|_| {
             let query = Query::new("small");
-            let even = query.subscribe(&numbers).filter(|n| n % 2 == 0).apply_stateful(0, |n, _| {
-                *n += 1;
-                *n
-            });
+            let even =
+                query.subscribe(&numbers).filter(|n| n % 2 == 0).apply_stateful(0, |n, _| {
+                    *n += 1;
+                    *n
+                });
             (even.collect(), engine.submit(query).unwrap())
         })
         .collect();

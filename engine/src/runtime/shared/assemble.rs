@@ -67,10 +67,7 @@ impl Assembler {
 
     fn reader(&self, segment: usize, lag: Lag) -> Reader {
         let op = self.plan().head(segment).op();
-        debug_assert!(matches!(
-            self.plan().head(segment),
-            Head::Source { .. } | Head::Key { .. }
-        ));
+        debug_assert!(matches!(self.plan().head(segment), Head::Source { .. } | Head::Key { .. }));
         Reader::new(Arc::downgrade(&self.query), op.unwrap_or_default(), lag)
     }
 

@@ -382,9 +382,11 @@ where
         }
         // The user's function runs without a lock: it may subscribe.
         let mut keys = std::mem::take(&mut *self.keys.lock());
-        keys.extend(batch.iter().map(|(event, _)| {
-            cx.attempt::<true, _>(op, event.time, || (self.key)(&event.value))
-        }));
+        keys.extend(
+            batch.iter().map(|(event, _)| {
+                cx.attempt::<true, _>(op, event.time, || (self.key)(&event.value))
+            }),
+        );
         let table = self.members.lock();
         for ((event, late), key) in batch.iter().zip(keys.drain(..)) {
             let Some(key) = key else { continue };
