@@ -20,6 +20,9 @@ pub struct Args {
     /// Distinct keys.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     keys: u64,
+    /// Queries, for workloads of many.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    queries: u64,
     /// Worker threads.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     workers: u64,
@@ -76,6 +79,7 @@ impl Args {
         Setting {
             events: self.events as usize,
             keys: self.keys,
+            queries: self.queries as usize,
             workers: self.workers as usize,
             batch: self.batch as usize,
             in_order: !self.unordered,
@@ -124,6 +128,9 @@ fn line(report: &Report) -> String {
         if report.in_order { "in order" } else { "unordered" },
         report.checksum,
     );
+    if let (Some(queries), Some(bytes)) = (report.queries, report.bytes_per_query) {
+        line.push_str(&format!("\n{:<16} {queries} queries of {bytes:.0} bytes each", ""));
+    }
     if let (Some(ratio), Some(theirs)) = (report.ratio_cpu, report.baseline_events_per_cpu_s) {
         let by_hand =
             format!("\n{:<16} {:>6.1} M events/s by hand   ratio_cpu {ratio:.2}", "", theirs / 1e6);

@@ -1,6 +1,6 @@
 //! Runs a workload, alone or in turn with the hand-written program, and reports.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mizzle::Engine;
 use serde::Serialize;
@@ -17,6 +17,15 @@ pub struct Run {
     pub cpu_seconds: f64,
     /// What it came to.
     pub outcome: Outcome,
+}
+
+/// What is done before the first event: the submission of many queries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup {
+    /// Wall-clock time.
+    pub seconds: Duration,
+    /// CPU time of all threads.
+    pub cpu: Duration,
 }
 
 /// What a workload's runs came to: the median run, by CPU time.
@@ -50,6 +59,15 @@ pub struct Report {
     pub seed: u64,
     /// Timed runs.
     pub repeat: usize,
+    /// Queries, where there are many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queries: Option<usize>,
+    /// What one of them takes, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_query: Option<f64>,
+    /// Queries submitted per CPU second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submits_per_cpu_s: Option<f64>,
     /// CPU time of Mizzle over that of the hand-written program, median of the pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_cpu: Option<f64>,
@@ -115,15 +133,18 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
 }
 
 fn baseline(workload: &Workload, prepared: &Prepared, setting: &Setting) -> Run {
-    timed(|| Outcome { checksum: (workload.baseline)(prepared, setting), late: 0 })
+    timed(|| {
+        let checksum = (workload.baseline)(prepared, setting);
+        Outcome { checksum, late: 0, bytes_per_query: None, setup: Setup::default() }
+    })
 }
 
 fn timed(run: impl FnOnce() -> Outcome) -> Run {
     let (wall, cpu) = (Instant::now(), cpu_time());
     let outcome = run();
     Run {
-        seconds: wall.elapsed().as_secs_f64(),
-        cpu_seconds: (cpu_time() - cpu).as_secs_f64(),
+        seconds: (wall.elapsed() - outcome.setup.seconds).as_secs_f64(),
+        cpu_seconds: (cpu_time() - cpu - outcome.setup.cpu).as_secs_f64(),
         outcome,
     }
 }
@@ -157,6 +178,12 @@ fn report(
         in_order: setting.in_order,
         seed: setting.seed,
         repeat: setting.repeat,
+        queries: middle.outcome.bytes_per_query.map(|_| setting.queries),
+        bytes_per_query: middle.outcome.bytes_per_query,
+        submits_per_cpu_s: middle
+            .outcome
+            .bytes_per_query
+            .map(|_| setting.queries as f64 / middle.outcome.setup.cpu.as_secs_f64()),
         ratio_cpu,
         baseline_events_per_cpu_s: theirs,
     }

@@ -1,6 +1,7 @@
 //! The workloads. Each has a Mizzle query and a hand-written program for the same data.
 
 mod chain;
+mod separate;
 mod union;
 mod window;
 
@@ -10,6 +11,7 @@ use mizzle::sink::{Sink, SinkError};
 use mizzle::{Engine, Event, Query, QueryHandle, Status};
 
 use crate::data::Data;
+use crate::measure::Setup;
 
 /// How a workload is run.
 #[derive(Clone, Debug)]
@@ -18,6 +20,8 @@ pub struct Setting {
     pub events: usize,
     /// Distinct keys.
     pub keys: u64,
+    /// Queries, where there are many.
+    pub queries: usize,
     /// Worker threads.
     pub workers: usize,
     /// Events per batch, at most.
@@ -39,6 +43,10 @@ pub struct Outcome {
     pub checksum: u64,
     /// Late events.
     pub late: u64,
+    /// What one of many queries takes, in bytes, where the program's allocator counts.
+    pub bytes_per_query: Option<f64>,
+    /// What was done before the first event, and is not counted.
+    pub setup: Setup,
 }
 
 /// Data of one run, made before it is timed.
@@ -73,7 +81,7 @@ pub struct Workload {
 
 /// All workloads.
 pub const WORKLOADS: &[Workload] =
-    &[chain::CHAIN, window::WINDOW, window::WINDOW_DISORDER, union::UNION];
+    &[chain::CHAIN, window::WINDOW, window::WINDOW_DISORDER, union::UNION, separate::SEPARATE];
 
 /// Mixes a word into a checksum that depends on order.
 #[inline]
@@ -115,7 +123,7 @@ fn run(engine: &Engine, query: Query, result: &Left) -> Outcome {
     let status = handle.wait();
     assert_eq!(status, Status::Completed);
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle) }
+    Outcome { checksum, late: late(&handle), bytes_per_query: None, setup: Setup::default() }
 }
 
 fn late(handle: &QueryHandle) -> u64 {
