@@ -12,6 +12,7 @@ use super::chain::{Chain, Frame};
 use super::engine::{Settings, Shared};
 use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
 use super::outlet::{Outlet, Router, Target};
+use super::pool::Task;
 use super::port::{Packet, Port, Room};
 use super::push::Line;
 use super::query::{ChainEntry, QueryCore};
@@ -150,14 +151,16 @@ impl Assembler {
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         if let Some(port) = rejects.filter(|port| port.is_used()) {
-            frame.outlets.push(port.clone());
+            let mut outlets = std::mem::take(&mut frame.outlets).into_vec();
+            outlets.push(port.clone());
+            frame.outlets = outlets.into_boxed_slice();
             frame.rejects =
                 Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
         }
-        let intake = SourceIntake::new(source, self.query.control.clone());
+        let intake = SourceIntake::new(source, self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || entry(&Chain::new(frame, intake, consumer))));
+        self.pending.push(Box::new(move || Chain::new(frame, intake, consumer)));
     }
 
     /// A chain that takes what is pushed on `line`, as the head of `segment`.
@@ -177,7 +180,7 @@ impl Assembler {
         let capacity = self.engine.settings().inbox_capacity;
         frame.inflow = Some(port.clone());
         let attach = port.clone();
-        let intake = PushIntake::new(port, self.query.control.clone());
+        let intake = PushIntake::new(port, self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
         self.pending
@@ -255,8 +258,7 @@ impl Assembler {
             ordered: planned.mode == Mode::Ordered,
             ticket_order: planned.ticket_order,
             has_sink,
-            outlets,
-            batch: self.engine.settings().batch,
+            outlets: outlets.into_boxed_slice(),
             rejects: None,
             inflow: None,
         }
@@ -279,18 +281,9 @@ where
     I: Intake,
     C: Consumer<I::Item>,
 {
-    let entry = entry(chain);
-    port.attach(Arc::downgrade(&entry.task), capacity);
-    entry
-}
-
-pub(super) fn entry<I: Intake, C: Consumer<I::Item>>(chain: &Arc<Chain<I, C>>) -> ChainEntry {
-    ChainEntry {
-        task: chain.clone(),
-        view: chain.clone(),
-        piece: chain.piece(),
-        shard: chain.shard(),
-    }
+    let task: Arc<dyn Task> = chain.clone();
+    port.attach(Arc::downgrade(&task), capacity);
+    chain.clone()
 }
 
 fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {

@@ -41,8 +41,7 @@ pub(super) struct Frame {
     /// Whether its output goes to sinks, so that latency is known here.
     pub has_sink: bool,
     /// Where its output goes: none may be full when a batch is taken.
-    pub outlets: Vec<Arc<dyn Room>>,
-    pub batch: usize,
+    pub outlets: Box<[Arc<dyn Room>]>,
     /// Where records that a source could not read are handed to.
     pub rejects: Option<Box<dyn Fn(Vec<BadRecord>, Progress) + Send + Sync>>,
     /// Where its events wait, if they do.
@@ -57,7 +56,8 @@ pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
     /// Belongs to the holder of the token, and at the end to the last ticket. A holder lets go of it
     /// just after the token, so the next one waits for it a moment at most.
     work: Mutex<Work<I, C::State>>,
-    tickets: Tickets<Remains<C::State>>,
+    /// Of a concurrent chain.
+    tickets: Option<Box<Tickets<Remains<C::State>>>>,
     /// Open tickets of a concurrent chain, plus one for the chain itself until it is over.
     open: AtomicUsize,
     counts: Counts,
@@ -66,8 +66,8 @@ pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
 
 struct Work<I: Intake, S> {
     intake: I,
-    /// What an exclusive chain takes at a time: kept from batch to batch while there is more.
-    batch: Batch<I::Item>,
+    /// What an exclusive chain takes at a time: kept from run to run while there is more.
+    batch: Option<Box<Batch<I::Item>>>,
     /// The state of an exclusive chain.
     state: Option<(S, Cx)>,
     /// The earliest timer that is armed, if one is.
@@ -90,32 +90,33 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             let cx = Cx::new(frame.ordered, frame.shard);
             (consumer.state(), cx)
         });
+        let tickets = (!frame.exclusive).then(Box::default);
         Arc::new_cyclic(|this| Self {
             frame,
             token: Token::default(),
             consumer,
             work: Mutex::new(Work {
                 intake,
-                batch: Batch::default(),
+                batch: None,
                 state,
                 armed: None,
                 promised: Progress::NONE,
                 position: 0,
                 over: false,
             }),
-            tickets: Tickets::default(),
+            tickets,
             open: AtomicUsize::new(1),
             counts: Counts::default(),
             this: this.clone(),
         })
     }
 
-    pub(super) fn piece(&self) -> usize {
-        self.frame.piece
+    fn tickets(&self) -> &Tickets<Remains<C::State>> {
+        self.tickets.as_ref().expect("a concurrent chain has tickets")
     }
 
-    pub(super) fn shard(&self) -> u16 {
-        self.frame.shard
+    fn batch_size(&self) -> usize {
+        self.frame.engine.settings().batch
     }
 
     fn task(&self) -> TaskRef {
@@ -135,6 +136,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let mut work = self.work.lock();
         let work = &mut *work;
         let started = self.frame.query.control.now_nanos();
+        let mut batch = work.batch.take().map_or_else(Batch::default, |batch| *batch);
         for round in 1.. {
             if self.frame.query.control.cancelled() {
                 return self.abandon(work);
@@ -142,7 +144,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             if let Some(queue) = self.wait_for_room() {
                 return self.queue_again(queue);
             }
-            let more = match self.round(work) {
+            let more = match self.round(work, &mut batch) {
                 Ok(more) => more,
                 Err(failure) => {
                     self.frame.query.fail(failure, work.position);
@@ -156,9 +158,9 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
                 && round < ROUNDS
                 && self.frame.query.control.now_nanos() - started < ROUNDS_NANOS;
             if !(more && sole) {
-                if !more {
+                if more {
                     // A chain without input keeps no buffer.
-                    work.batch = Batch::default();
+                    work.batch = Some(Box::new(batch));
                 }
                 let more = more | self.rest(work);
                 self.arm(work);
@@ -168,8 +170,12 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     }
 
     /// Takes a batch and runs it. Whether there is more, or why it cannot go on.
-    fn round(&self, work: &mut Work<I, C::State>) -> Result<bool, Failure> {
-        let Work { intake, batch, state, promised, .. } = work;
+    fn round(
+        &self,
+        work: &mut Work<I, C::State>,
+        batch: &mut Batch<I::Item>,
+    ) -> Result<bool, Failure> {
+        let Work { intake, state, promised, .. } = work;
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let standing = intake.standing();
@@ -218,7 +224,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         cx: &mut Cx,
     ) -> Pulled {
         let consumer = &*self.consumer;
-        intake.pull(self.frame.batch, batch, &mut |event, late| {
+        intake.pull(self.batch_size(), batch, &mut |event, late| {
             cx.late = late;
             consumer.event(state, cx, event);
         })
@@ -301,7 +307,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let taken = {
             let intake = &mut work.intake;
             catch_unwind(AssertUnwindSafe(|| {
-                let mut pulled = intake.take(self.frame.batch, &mut batch);
+                let mut pulled = intake.take(self.batch_size(), &mut batch);
                 let progress = intake.progress();
                 self.hand_over_rejects(&mut pulled, progress);
                 (pulled, progress)
@@ -332,7 +338,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
         // Relaxed: the token orders the takers; the count only has to reach 0 once.
         self.open.fetch_add(1, Ordering::Relaxed);
-        let ticket = self.tickets.open();
+        let ticket = self.tickets().open();
         drop(work);
         self.queue_again(self.token.release(pulled.more));
         self.process(ticket, batch, pulled.born, progress, position);
@@ -371,7 +377,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             Ok(()) => self.deliver(&mut cx),
         }
         self.account_operators(&mut cx);
-        self.tickets
+        self.tickets()
             .retire(ticket, Remains { cx, state, progress }, |remains| self.commit(remains));
         self.close_ticket();
     }
@@ -468,7 +474,7 @@ impl<I: Intake, C: Consumer<I::Item>> ChainView for Chain<I, C> {
         }
     }
 
-    fn state_name(&self) -> &'static str {
-        self.token.name()
+    fn place(&self) -> (usize, u16) {
+        (self.frame.piece, self.frame.shard)
     }
 }

@@ -90,6 +90,11 @@ impl Shared {
         &self.settings
     }
 
+    /// The query `id` is over.
+    pub(super) fn forget(&self, id: QueryId) {
+        self.queries.remove(&id);
+    }
+
     pub(super) fn arm(&self, due: Duration, task: std::sync::Weak<dyn Task>) {
         self.timers.arm(due, task);
     }
@@ -169,18 +174,12 @@ impl Engine {
         let control = Control::new(self.shared.settings.clock.clone());
         // Relaxed: ids only have to differ.
         let id = QueryId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
-        let registry = Arc::downgrade(&self.shared);
-        let forget = move |id| {
-            if let Some(shared) = registry.upgrade() {
-                shared.queries.remove(&id);
-            }
-        };
-        let core = QueryCore::new(id, name, plan, control, Box::new(forget));
+        let core = QueryCore::new(id, name, plan, control, Arc::downgrade(&self.shared));
         let mut assembler = Assembler::new(self.shared.clone(), core.clone());
         assemble(&mut assembler);
         let chains = assembler.finish();
         self.shared.queries.insert(id, core.clone());
-        tracing::debug!(query = %id, name = core.name, chains = chains.len(), "query submitted");
+        tracing::debug!(query = %id, name = &*core.name, chains = chains.len(), "query submitted");
         core.start(chains);
         QueryHandle { core }
     }

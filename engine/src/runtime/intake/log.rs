@@ -136,7 +136,11 @@ impl<T: Send + 'static> Intake for KeyIntake<T> {
 /// judged at the source.
 pub(crate) struct Sorted<I: Intake> {
     inner: I,
-    stage: Option<Box<Reorder<I::Item>>>,
+    stage: Option<Box<Stage<I::Item>>>,
+}
+
+struct Stage<T> {
+    events: Reorder<T>,
     cap: usize,
 }
 
@@ -144,7 +148,8 @@ impl<I: Intake> Sorted<I> {
     /// `inner` as it comes; with `stage`, in order, as long as no more than `cap` events must be held
     /// for that.
     pub(crate) fn new(inner: I, stage: bool, cap: usize) -> Self {
-        Self { inner, stage: stage.then(Box::default), cap }
+        let stage = stage.then(|| Box::new(Stage { events: Reorder::new(), cap }));
+        Self { inner, stage }
     }
 }
 
@@ -158,7 +163,7 @@ impl<I: Intake> Intake for Sorted<I> {
 
     fn take(&mut self, budget: usize, batch: &mut Batch<I::Item>) -> Pulled {
         let mut pulled = self.inner.take(budget, batch);
-        let Some(stage) = &mut self.stage else { return pulled };
+        let Some(Stage { events: stage, cap }) = self.stage.as_deref_mut() else { return pulled };
         std::mem::take(batch).consume(|event, late| {
             if late {
                 batch.push(event, true);
@@ -169,8 +174,8 @@ impl<I: Intake> Intake for Sorted<I> {
         let Progress { watermark, flow } = self.inner.progress();
         let until = if flow == Flow::Ended { Timestamp::MAX } else { watermark };
         stage.release(until, &mut |event| batch.push(event, false));
-        if stage.len() > self.cap {
-            pulled.failure = Some(stage_is_full(stage.len(), watermark, self.cap));
+        if stage.len() > *cap {
+            pulled.failure = Some(stage_is_full(stage.len(), watermark, *cap));
         }
         pulled
     }
@@ -180,12 +185,12 @@ impl<I: Intake> Intake for Sorted<I> {
     }
 
     fn rest(&mut self, next_timer: Option<Timestamp>) -> bool {
-        let held = self.stage.as_ref().and_then(|stage| stage.earliest());
+        let held = self.stage.as_ref().and_then(|stage| stage.events.earliest());
         self.inner.rest(next_timer.into_iter().chain(held).min())
     }
 
     fn held(&self) -> usize {
-        self.stage.as_ref().map_or(0, |stage| stage.len())
+        self.stage.as_ref().map_or(0, |stage| stage.events.len())
     }
 
     fn close(&mut self) {

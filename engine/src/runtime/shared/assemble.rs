@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::operator::{Consumer, OpId};
 use crate::plan::Head;
-use crate::runtime::assemble::{Assembler, entry};
+use crate::runtime::assemble::Assembler;
 use crate::runtime::chain::{Chain, Frame};
 use crate::runtime::intake::{Intake, KeyIntake, LogIntake, Sorted};
+use crate::runtime::pool::Task;
 use crate::runtime::port::Room;
 
 use super::{KeySubscription, Lag, Log, Publish, Reader};
@@ -35,9 +36,9 @@ impl Assembler {
         let intake = self.sorted(&frame, LogIntake::new(cursor.clone()));
         self.pending.push(Box::new(move || {
             let chain = Chain::new(frame, intake, Arc::new(consumer));
-            let entry = entry(&chain);
-            cursor.attach(Arc::downgrade(&entry.task));
-            entry
+            let task: Arc<dyn Task> = chain.clone();
+            cursor.attach(Arc::downgrade(&task));
+            chain
         }));
     }
 
@@ -59,9 +60,9 @@ impl Assembler {
         let intake = self.sorted(&frame, KeyIntake::new(seat.clone()));
         self.pending.push(Box::new(move || {
             let chain = Chain::new(frame, intake, Arc::new(consumer));
-            let entry = entry(&chain);
-            seat.attach(Arc::downgrade(&entry.task), follows);
-            entry
+            let task: Arc<dyn Task> = chain.clone();
+            seat.attach(Arc::downgrade(&task), follows);
+            chain
         }));
     }
 

@@ -38,7 +38,7 @@ impl<T> Slice<T> {
 pub(crate) struct Feed<T> {
     /// The first slice, which nearly always is the only one.
     head: Slice<T>,
-    more: VecDeque<Slice<T>>,
+    more: Option<Box<VecDeque<Slice<T>>>>,
     depth: usize,
     seen: u64,
     lost: u64,
@@ -54,7 +54,7 @@ impl<T> Feed<T> {
     fn new() -> Self {
         Self {
             head: Slice::new(Timestamp::MIN),
-            more: VecDeque::new(),
+            more: None,
             depth: 0,
             seen: 0,
             lost: 0,
@@ -65,7 +65,8 @@ impl<T> Feed<T> {
     }
 
     fn push(&mut self, event: Event<T>, late: bool, from: &Origin, most: usize) {
-        let last = self.more.back_mut().unwrap_or(&mut self.head);
+        let more = self.more.as_deref_mut().and_then(VecDeque::back_mut);
+        let last = more.unwrap_or(&mut self.head);
         let fits = last.before == from.before && last.batch.len() < most;
         let slice = if last.batch.is_empty() {
             last.before = from.before;
@@ -73,8 +74,9 @@ impl<T> Feed<T> {
         } else if fits {
             last
         } else {
-            self.more.push_back(Slice::new(from.before));
-            self.more.back_mut().expect("it was just added")
+            let more = self.more.get_or_insert_default();
+            more.push_back(Slice::new(from.before));
+            more.back_mut().expect("it was just added")
         };
         if slice.born == 0 {
             slice.born = from.born;
@@ -101,10 +103,11 @@ impl<T> Feed<T> {
     }
 
     fn pop(&mut self) -> Slice<T> {
-        let next = self.more.pop_front().unwrap_or_else(|| Slice::new(Timestamp::MIN));
-        if self.more.is_empty() {
-            self.more = VecDeque::new();
+        let next = self.more.as_mut().and_then(|more| more.pop_front());
+        if next.is_none() {
+            self.more = None;
         }
+        let next = next.unwrap_or_else(|| Slice::new(Timestamp::MIN));
         let slice = std::mem::replace(&mut self.head, next);
         self.depth -= slice.batch.len();
         slice
@@ -245,7 +248,8 @@ where
 /// Those who have one key in common.
 enum Members<T, K> {
     One(Arc<Member<T, K>>),
-    Many(Vec<Arc<Member<T, K>>>),
+    // Boxed, because nearly all keys have one.
+    Many(Box<Vec<Arc<Member<T, K>>>>),
 }
 
 impl<T, K> Members<T, K> {
@@ -263,7 +267,7 @@ impl<T, K> Members<T, K> {
     fn add(&mut self, member: Arc<Member<T, K>>) {
         match self {
             Self::Many(members) => members.push(member),
-            Self::One(first) => *self = Self::Many(vec![first.clone(), member]),
+            Self::One(first) => *self = Self::Many(Box::new(vec![first.clone(), member])),
         }
     }
 

@@ -114,7 +114,7 @@ impl Reader {
         let query = self.query.upgrade()?;
         Some(SubscriberStats {
             query: query.id,
-            name: query.name.clone(),
+            name: query.name.to_string(),
             on_key,
             policy: self.policy,
             seen: 0,
