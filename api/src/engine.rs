@@ -37,8 +37,12 @@ impl Engine {
     /// # Errors
     /// The first mistake in its description, with the operator's name and the source line.
     pub fn submit(&self, query: Query) -> Result<QueryHandle, BuildError> {
-        let (name, spec, assemble) = query.finish()?;
+        let (name, spec, assemble) = query.finish(self)?;
         Ok(self.inner.submit(name, spec, assemble))
+    }
+
+    pub(crate) fn runtime(&self) -> &runtime::Engine {
+        &self.inner
     }
 
     /// How many workers it has.

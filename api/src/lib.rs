@@ -3,11 +3,15 @@
 mod build;
 mod engine;
 mod query;
+mod shared_source;
 pub mod stream;
 
 pub use build::Build;
 pub use engine::{Engine, EngineBuilder};
 pub use query::{BuildError, Query};
+pub use shared_source::{
+    FromKey, FromLog, KeyedSource, Lagging, OneKey, SharedSource, SharedSourceBuilder, Subscribe,
+};
 pub use stream::{BoxedStream, KeyedStream, Shared, Stream};
 
 pub use hdrhistogram::Histogram;
@@ -17,8 +21,9 @@ pub use mizzle_engine::operator::group::{LaneCounts, MemberId, MemberReport, Spa
 pub use mizzle_engine::operator::{ProcessCx, ProcessOp, Windowed, Windows};
 pub use mizzle_engine::plan;
 pub use mizzle_engine::runtime::{
-    ChainReport, ChainStats, EngineError, Group, GroupError, GroupStats, LatencyStats, MemberFull,
-    PushError, PushHandle, QueryFailure, QueryHandle, QueryId, Receiver, Status, WhenFull,
+    ChainReport, ChainStats, EngineError, Group, GroupError, GroupStats, Lag, LatencyStats,
+    MemberFull, PushError, PushHandle, QueryFailure, QueryHandle, QueryId, Receiver, SharedStats,
+    Status, SubscriberStats, WhenFull,
 };
 pub use mizzle_engine::{sink, source, time};
 

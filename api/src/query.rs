@@ -12,6 +12,7 @@ use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::time::{Timestamp, Watermarks};
 
 use crate::build::{Closing, Described, FromPort, FromPush, FromSource};
+use crate::engine::Engine;
 use crate::stream::Stream;
 
 /// Why a query was refused.
@@ -103,7 +104,12 @@ pub(crate) struct Graph {
     errors: Vec<BuildError>,
     /// The lines of push sources, type-erased: dropped with the description, they tell those who push.
     lines: Vec<Box<dyn Any>>,
+    /// What an engine must be for a subscription of this query.
+    checks: Vec<(OpId, Check)>,
 }
+
+/// Says why an engine cannot serve a subscription.
+type Check = Box<dyn FnOnce(&Engine) -> Result<(), String>>;
 
 /// A segment that is being described.
 pub(crate) struct Draft {
@@ -285,12 +291,31 @@ impl Query {
 
     #[track_caller]
     fn head<B>(&self, name: &str, build: B) -> Stream<B> {
-        let mut graph = self.graph.borrow_mut();
-        let op = graph.add_site("source", Shape::Stateless, Location::caller());
-        graph.site_mut(op).name = name.to_owned();
+        let op = self.head_site("source", name);
         let head = Head::Source { op, in_order: true };
-        drop(graph);
         Stream::new(&self.graph, head, Vec::new(), (op, Duty::Sink), build)
+    }
+
+    /// A stream that starts at a shared source; `check` says whether an engine can serve it.
+    #[track_caller]
+    pub(crate) fn subscription<B>(
+        &self,
+        name: &str,
+        head: impl FnOnce(OpId) -> Head,
+        check: impl FnOnce(&Engine) -> Result<(), String> + 'static,
+        build: B,
+    ) -> Stream<B> {
+        let op = self.head_site("subscribe", name);
+        self.graph.borrow_mut().checks.push((op, Box::new(check)));
+        Stream::new(&self.graph, head(op), Vec::new(), (op, Duty::Sink), build)
+    }
+
+    #[track_caller]
+    fn head_site(&self, kind: &'static str, name: &str) -> OpId {
+        let mut graph = self.graph.borrow_mut();
+        let op = graph.add_site(kind, Shape::Stateless, Location::caller());
+        graph.site_mut(op).name = name.to_owned();
+        op
     }
 
     /// The plan that `workers` workers would get. See [`Plan::explain`].
@@ -301,8 +326,15 @@ impl Query {
     /// Checks the description and takes it apart: name, description, and what builds its chains.
     pub(crate) fn finish(
         mut self,
-    ) -> Result<(String, Spec, impl FnOnce(&mut Assembler)), BuildError> {
+        engine: &Engine,
+    ) -> Result<(String, Spec, impl FnOnce(&mut Assembler) + use<>), BuildError> {
         let name = std::mem::take(&mut self.name);
+        let checks = std::mem::take(&mut self.graph.borrow_mut().checks);
+        for (op, check) in checks {
+            if let Err(reason) = check(engine) {
+                self.graph.borrow_mut().refuse(op, reason);
+            }
+        }
         let spec = self.graph.borrow().check(&name)?;
         // A segment has a smaller number than those that read it: built in reverse, every chain
         // finds the inboxes behind it.

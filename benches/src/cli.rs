@@ -79,7 +79,7 @@ impl Args {
         Setting {
             events: self.events as usize,
             keys: self.keys,
-            queries: self.queries,
+            queries: self.queries as usize,
             workers: self.workers as usize,
             batch: self.batch as usize,
             in_order: !self.unordered,
@@ -128,6 +128,16 @@ fn line(report: &Report) -> String {
         if report.in_order { "in order" } else { "unordered" },
         report.checksum,
     );
+    if let (Some(queries), Some(bytes)) = (report.queries, report.bytes_per_query) {
+        line.push_str(&format!("\n{:<16} {queries} queries of {bytes:.0} bytes each", ""));
+    }
+    if let Some(adds) = report.adds_per_cpu_s {
+        line.push_str(&format!("   {:.2} M added", adds / 1e6));
+        if let Some(removes) = report.removes_per_cpu_s {
+            line.push_str(&format!(", {:.2} M removed", removes / 1e6));
+        }
+        line.push_str(" per s of CPU time");
+    }
     if let (Some(ratio), Some(theirs)) = (report.ratio_cpu, report.baseline_events_per_cpu_s) {
         let by_hand =
             format!("\n{:<16} {:>6.1} M events/s by hand   ratio_cpu {ratio:.2}", "", theirs / 1e6);

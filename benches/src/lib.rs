@@ -6,11 +6,12 @@
 //! on a shared machine.
 
 pub mod cli;
+pub mod counting;
 mod data;
 mod measure;
 mod platform;
 mod workloads;
 
 pub use data::Reading;
-pub use measure::{Report, Run};
+pub use measure::{Report, Run, Took};
 pub use workloads::{Setting, WORKLOADS, Workload};

@@ -66,6 +66,18 @@ pub struct Report {
     pub seed: u64,
     /// Timed runs.
     pub repeat: usize,
+    /// Queries, where there are many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queries: Option<usize>,
+    /// What one of them takes, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_query: Option<f64>,
+    /// Queries or members added per CPU second, in bulk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adds_per_cpu_s: Option<f64>,
+    /// Members removed per CPU second, in bulk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub removes_per_cpu_s: Option<f64>,
     /// CPU time of Mizzle over that of the hand-written program, median of the pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ratio_cpu: Option<f64>,
@@ -180,6 +192,10 @@ fn report(
         in_order: setting.in_order,
         seed: setting.seed,
         repeat: setting.repeat,
+        queries: outcome.many.map(|_| setting.queries),
+        bytes_per_query: outcome.many.map(|many| many.bytes_per_query),
+        adds_per_cpu_s: outcome.many.map(|many| many.adds_per_cpu_s),
+        removes_per_cpu_s: outcome.many.and_then(|many| many.removes_per_cpu_s),
         ratio_cpu,
         second_ratio_cpu,
         baseline_events_per_cpu_s: theirs,

@@ -77,12 +77,6 @@ impl<T> Batch<T> {
         2 * self.len() >= self.events.capacity()
     }
 
-    /// Drops its events.
-    pub fn clear(&mut self) {
-        self.events.clear();
-        self.late.clear();
-    }
-
     /// How many of its events are late.
     pub fn late_count(&self) -> usize {
         self.late.len()
@@ -171,6 +165,30 @@ impl<T> Batch<T> {
         }
     }
 
+    /// The events, in order, each with whether it is late.
+    pub fn iter(&self) -> impl Iterator<Item = (&Event<T>, bool)> {
+        let mut late = self.late.iter().peekable();
+        self.events.iter().enumerate().map(move |(position, event)| {
+            (event, late.next_if(|&&next| next as usize == position).is_some())
+        })
+    }
+
+    /// Adds copies of the events of `other` at the end.
+    pub fn extend_from(&mut self, other: &Self)
+    where
+        T: Clone,
+    {
+        let before = self.len() as u32;
+        self.late.extend(other.late.iter().map(|position| before + position));
+        self.events.extend_from_slice(&other.events);
+    }
+
+    /// Removes all events. The room stays for the next ones.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.late.clear();
+    }
+
     /// As [`drain`](Self::drain), for the last time.
     #[inline]
     pub fn consume(mut self, f: impl FnMut(Event<T>, bool)) {
@@ -214,7 +232,10 @@ mod tests {
             }
             batch
         };
-        let mut all = batch(&[(5, false), (1, true)]);
+        let mut all = batch(&[(5, false)]);
+        all.extend_from(&batch(&[(1, true)]));
+        let listed: Vec<_> = all.iter().map(|(event, late)| (event.value, late)).collect();
+        assert_eq!(listed, [(5, false), (1, true)]);
         all.append(batch(&[(2, true), (7, false), (3, false)]));
         let below_4 = |time: Timestamp| time < Timestamp::from_micros(4);
         assert_eq!(all.mark_late(2, below_4), 1);

@@ -8,9 +8,10 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use mizzle_benches::counting::Counting;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: Counting<mimalloc::MiMalloc> = Counting(mimalloc::MiMalloc);
 
 /// Mizzle: a stream processor that hosts anything from one query to a great many.
 #[derive(Parser)]

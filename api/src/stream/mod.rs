@@ -94,6 +94,11 @@ impl<B> Stream<B> {
         self
     }
 
+    /// What has been described so far.
+    pub(crate) fn build_mut(&mut self) -> &mut B {
+        &mut self.build
+    }
+
     fn refuse(&self, reason: impl ToString) {
         if let Some(op) = self.last_op() {
             self.graph.borrow_mut().refuse(op, reason);
@@ -110,7 +115,11 @@ fn promise<T: 'static, B>(stream: &mut Stream<B>, watermarks: &Watermarks<T>) {
         Head::Source { in_order, .. } | Head::Retimed { in_order, .. } => {
             *in_order = watermarks.is_in_order();
         }
-        Head::Stream | Head::Side { .. } | Head::Union { .. } | Head::Group { .. } => {}
+        Head::Key { .. }
+        | Head::Stream
+        | Head::Side { .. }
+        | Head::Union { .. }
+        | Head::Group { .. } => {}
     }
 }
 

@@ -8,6 +8,7 @@ mod faults;
 mod groups;
 mod modes;
 mod refusals;
+mod shared_sources;
 mod smoke;
 mod soak;
 mod waiting;

@@ -2,6 +2,7 @@
 
 mod chain;
 mod queries;
+mod separate;
 mod union;
 mod window;
 
@@ -20,8 +21,8 @@ pub struct Setting {
     pub events: usize,
     /// Distinct keys.
     pub keys: u64,
-    /// Queries.
-    pub queries: u64,
+    /// Queries, where there are many.
+    pub queries: usize,
     /// Worker threads.
     pub workers: usize,
     /// Events per batch, at most.
@@ -45,6 +46,19 @@ pub struct Outcome {
     pub late: u64,
     /// What it took, where it was measured without the preparations.
     pub took: Option<Took>,
+    /// What one of many queries takes, and what adding them took.
+    pub many: Option<Many>,
+}
+
+/// What hosting many queries costs, apart from their events.
+#[derive(Clone, Copy, Debug)]
+pub struct Many {
+    /// Bytes that one of them takes, where the program's allocator counts.
+    pub bytes_per_query: f64,
+    /// How many are added per CPU second.
+    pub adds_per_cpu_s: f64,
+    /// How many are removed per CPU second, where that was measured.
+    pub removes_per_cpu_s: Option<f64>,
 }
 
 /// Data of one run, made before it is timed.
@@ -64,7 +78,7 @@ impl Prepared {
 impl Outcome {
     /// What a hand-written program came to.
     fn by_hand(checksum: u64) -> Self {
-        Self { checksum, late: 0, took: None }
+        Self { checksum, late: 0, took: None, many: None }
     }
 }
 
@@ -87,8 +101,14 @@ pub struct Workload {
 }
 
 /// All workloads.
-pub const WORKLOADS: &[Workload] =
-    &[chain::CHAIN, window::WINDOW, window::WINDOW_DISORDER, union::UNION, queries::QUERIES];
+pub const WORKLOADS: &[Workload] = &[
+    chain::CHAIN,
+    window::WINDOW,
+    window::WINDOW_DISORDER,
+    union::UNION,
+    queries::QUERIES,
+    separate::SEPARATE,
+];
 
 /// Mixes a word into a checksum that depends on order.
 #[inline]
@@ -130,7 +150,7 @@ fn run(engine: &Engine, query: Query, result: &Left) -> Outcome {
     let status = handle.wait();
     assert_eq!(status, Status::Completed);
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle), took: None }
+    Outcome { checksum, late: late(&handle), took: None, many: None }
 }
 
 fn late(handle: &QueryHandle) -> u64 {

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hashbrown::HashMap;
 use mizzle::source::{BadRecord, Pull, Source};
 use mizzle::stream::Member;
-use mizzle::{Engine, Event, Query, Status};
+use mizzle::time::Timestamp;
+use mizzle::{Engine, Event, MemberId, Query, Status};
 
-use super::{Outcome, Prepared, Setting, Workload, checksum, late, mix};
+use super::{Many, Outcome, Prepared, Setting, Workload, checksum, late, mix};
+use crate::counting::bytes_of;
 use crate::data::{Reader, Reading, in_order};
 use crate::measure::stopwatch;
 
@@ -17,7 +19,7 @@ pub(super) const QUERIES: Workload = Workload {
     about: "a query per key, all in one group: a running average of its readings",
     order_shows: false,
     prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.queries, setting.seed)],
+        streams: vec![in_order(setting.events, setting.queries as u64, setting.seed)],
     },
     mizzle,
     baseline: hashed,
@@ -45,6 +47,7 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
         let (_, (key, average)) = event.value;
         all.wrapping_add(word(key, average))
     });
+    let many = membership(setting, engine);
     let query = Query::new("queries");
     let gate = Arc::new(AtomicBool::new(false));
     let (group, results) = query
@@ -61,17 +64,61 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     results.sink(sink);
     let handle =
         engine.submit(query).unwrap_or_else(|error| panic!("the workload is wrong: {error}"));
-    let members = group.add_all((0..setting.queries).map(|key| (key, ()))).expect("it runs");
+    let members = group.add_all((0..setting.queries as u64).map(|key| (key, ()))).expect("it runs");
     let last = members[members.len() - 1];
     // A lane heeds what is said to it in order; so when all have answered, all members are there.
-    assert_eq!(group.members().expect("it runs").len() as u64, setting.queries);
+    assert_eq!(group.members().expect("it runs").len(), setting.queries);
     assert!(group.inspect(last).expect("it runs").is_some());
     let watch = stopwatch();
     gate.store(true, Ordering::Release);
     assert_eq!(handle.wait(), Status::Completed);
     let took = watch();
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle), took: Some(took) }
+    Outcome { checksum, late: late(&handle), took: Some(took), many: Some(many) }
+}
+
+/// What members cost, and their coming and going: as many as there are queries, on a source that is
+/// silent meanwhile.
+fn membership(setting: &Setting, engine: &Engine) -> Many {
+    let query = Query::new("membership");
+    let (push, readings) = query.push_source("readings", |_: &Reading| Timestamp::from_secs(0));
+    let (group, results) = readings.key_by(|reading: &Reading| reading.key).group(
+        "averages",
+        |member: Member<(), _>| {
+            member.apply_stateful((0, 0), |state: &mut Average, ((), reading): ((), Reading)| {
+                average(state, reading.value)
+            })
+        },
+    );
+    results.for_each(|_| ());
+    let handle =
+        engine.submit(query).unwrap_or_else(|error| panic!("the workload is wrong: {error}"));
+    // All lanes have answered: what was said before is done.
+    let members = || group.members().expect("it runs").len();
+    assert_eq!(members(), 0);
+    let keys: Vec<_> = (0..setting.queries as u64).map(|key| (key, ())).collect();
+    let watch = stopwatch();
+    let (ids, bytes) = bytes_of(|| {
+        let ids = group.add_all(keys).expect("it runs");
+        assert_eq!(members(), setting.queries);
+        ids
+    });
+    let adding = watch();
+    let watch = stopwatch();
+    group.remove_all(&ids).expect("it runs");
+    assert_eq!(members(), 0);
+    let removing = watch();
+    drop(push);
+    handle.wait();
+    // The list of ids is the caller's; the keys were, and are gone.
+    let (ids, keys) =
+        (ids.capacity() * size_of::<MemberId>(), setting.queries * size_of::<(u64, ())>());
+    let added = (bytes - ids as i64 + keys as i64) as f64 / setting.queries as f64;
+    Many {
+        bytes_per_query: added - (size_of::<Average>() + size_of::<u64>()) as f64,
+        adds_per_cpu_s: setting.queries as f64 / adding.cpu_seconds,
+        removes_per_cpu_s: Some(setting.queries as f64 / removing.cpu_seconds),
+    }
 }
 
 /// Gives nothing before its gate is open: until then queries are being added.
@@ -107,7 +154,7 @@ impl Source for Gated {
 /// A hash index from key to state.
 fn hashed(prepared: &Prepared, setting: &Setting) -> Outcome {
     let mut queries: HashMap<u64, Average> =
-        (0..setting.queries).map(|key| (key, (0, 0))).collect();
+        (0..setting.queries as u64).map(|key| (key, (0, 0))).collect();
     let watch = stopwatch();
     let mut checksum = 0u64;
     for event in prepared.streams[0].iter() {
@@ -116,7 +163,7 @@ fn hashed(prepared: &Prepared, setting: &Setting) -> Outcome {
                 checksum.wrapping_add(word(event.value.key, average(state, event.value.value)));
         }
     }
-    Outcome { checksum, late: 0, took: Some(watch()) }
+    Outcome { checksum, late: 0, took: Some(watch()), many: None }
 }
 
 const SHARDS: usize = 64;
@@ -125,7 +172,7 @@ const SHARDS: usize = 64;
 fn sharded(prepared: &Prepared, setting: &Setting) -> Outcome {
     let shard = |key: u64| (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize;
     let mut shards: Vec<HashMap<u64, Average>> = (0..SHARDS).map(|_| HashMap::new()).collect();
-    for key in 0..setting.queries {
+    for key in 0..setting.queries as u64 {
         shards[shard(key)].insert(key, (0, 0));
     }
     let watch = stopwatch();
@@ -157,5 +204,5 @@ fn sharded(prepared: &Prepared, setting: &Setting) -> Outcome {
             start = end as usize;
         }
     }
-    Outcome { checksum, late: 0, took: Some(watch()) }
+    Outcome { checksum, late: 0, took: Some(watch()), many: None }
 }

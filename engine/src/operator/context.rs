@@ -33,10 +33,11 @@ pub struct Cx {
     pub emitted: u64,
     /// What a group's lane gathers until the batch is over.
     pub(super) results: Option<Box<dyn Any + Send>>,
-    failure: Option<Failure>,
-    blame: Option<(OpId, Timestamp)>,
+    // What few chains ever need is boxed: there may be a great many of them.
+    failure: Option<Box<Failure>>,
+    blame: Option<Box<(OpId, Timestamp)>>,
     /// The event being processed, in words, where the user asked for that.
-    pub(super) shown: String,
+    pub(super) shown: Option<Box<String>>,
 }
 
 /// Something said to a chain's first operator through its inbox, so that it has a place among the
@@ -161,29 +162,29 @@ impl Cx {
         if self.failure.is_none() {
             let message = message.into();
             let operator = Some(operator);
-            self.failure = Some(Failure { operator, time, event: None, message });
+            self.failure = Some(Box::new(Failure { operator, time, event: None, message }));
         }
     }
 
     /// Takes the reason out, if an operator gave one.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
-        self.failure.take()
+        self.failure.take().map(|failure| *failure)
     }
 
     /// Takes the event in words, if one was being processed that is to be shown.
     pub(crate) fn take_shown(&mut self) -> Option<String> {
-        Some(std::mem::take(&mut self.shown)).filter(|shown| !shown.is_empty())
+        self.shown.take().map(|shown| *shown).filter(|shown| !shown.is_empty())
     }
 
     /// The operator whose user function panicked, and the event time, since the last call.
     pub(crate) fn take_blame(&mut self) -> Option<(OpId, Timestamp)> {
-        self.blame.take()
+        self.blame.take().map(|blame| *blame)
     }
 }
 
 /// Dropped by an unwinding panic, it notes who is to blame.
 pub(super) struct OnPanic<'a> {
-    blame: &'a mut Option<(OpId, Timestamp)>,
+    blame: &'a mut Option<Box<(OpId, Timestamp)>>,
     operator: OpId,
     time: Timestamp,
 }
@@ -198,7 +199,7 @@ impl OnPanic<'_> {
 impl Drop for OnPanic<'_> {
     #[cold]
     fn drop(&mut self) {
-        *self.blame = Some((self.operator, self.time));
+        *self.blame = Some(Box::new((self.operator, self.time)));
     }
 }
 

@@ -196,10 +196,13 @@ where
     pass_on!(N);
 
     fn event(&self, state: &mut Self::State, cx: &mut Cx, event: Event<U>) {
-        cx.shown.clear();
+        let shown = cx.shown.get_or_insert_default();
+        shown.clear();
         // Writing to a string does not fail, but the user's `Debug` may; then there is less to show.
-        let _ = write!(cx.shown, "{:?}", event.value);
+        let _ = write!(shown, "{:?}", event.value);
         self.next.event(state, cx, event);
-        cx.shown.clear();
+        if let Some(shown) = &mut cx.shown {
+            shown.clear();
+        }
     }
 }

@@ -88,7 +88,9 @@ impl Plan {
             text.push_str(" (in order)");
         }
         let promise = self.spec.segments.iter().find_map(|segment| match segment.head {
-            Head::Source { op: head, in_order } | Head::Retimed { op: head, in_order }
+            Head::Source { op: head, in_order }
+            | Head::Key { op: head, in_order }
+            | Head::Retimed { op: head, in_order }
                 if head == op =>
             {
                 Some(in_order)

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::operator::OpId;
 
 /// What an operator keeps, which decides who may run it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Nothing.
     Stateless,
@@ -28,7 +28,7 @@ pub enum Shape {
 }
 
 /// An operator as it is described.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Site {
     /// What the user calls it, else its kind.
     pub name: String,
@@ -45,13 +45,20 @@ pub struct Site {
 }
 
 /// Where a segment's events come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Head {
     /// A source; `in_order` if it was declared so.
     Source {
         /// The operator that stands for the source in reports.
         op: OpId,
         /// Whether its events come in order of event time.
+        in_order: bool,
+    },
+    /// One key of a shared source.
+    Key {
+        /// The operator that stands for the subscription in reports.
+        op: OpId,
+        /// Whether the shared source was declared in order.
         in_order: bool,
     },
     /// One other segment.
@@ -87,6 +94,7 @@ impl Head {
     pub fn op(&self) -> Option<OpId> {
         match self {
             Head::Source { op, .. }
+            | Head::Key { op, .. }
             | Head::Union { op }
             | Head::Group { op, .. }
             | Head::Retimed { op, .. } => Some(*op),
@@ -96,7 +104,7 @@ impl Head {
 }
 
 /// A run of operators between two points where streams fork or meet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Segment {
     /// Where its events come from.
     pub head: Head,
@@ -107,12 +115,22 @@ pub struct Segment {
 }
 
 /// A query as it was described.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Spec {
     /// All operators, by [`OpId`].
     pub sites: Vec<Site>,
     /// All segments; inputs have smaller numbers.
     pub segments: Vec<Segment>,
+}
+
+impl Spec {
+    /// Whether nothing but single keys of shared sources feeds it. Then there are few events, and
+    /// more than one worker would win nothing.
+    fn is_on_keys(&self) -> bool {
+        let mut heads = self.segments.iter().map(|segment| &segment.head);
+        heads.clone().any(|head| matches!(head, Head::Key { .. }))
+            && !heads.any(|head| matches!(head, Head::Source { .. }))
+    }
 }
 
 /// How a piece is run.
@@ -182,8 +200,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans `spec` for `workers` workers.
+    /// Plans `spec` for `workers` workers; one that reads nothing but single keys, for one.
     pub fn new(spec: Spec, workers: usize) -> Self {
+        let workers = if spec.is_on_keys() { 1 } else { workers };
         let spec = Arc::new(spec);
         let pieces = rules::pieces(&spec, workers);
         Self { spec, workers, pieces }
@@ -192,6 +211,11 @@ impl Plan {
     /// The pieces; inputs have smaller numbers.
     pub fn pieces(&self) -> &[Piece] {
         &self.pieces
+    }
+
+    /// What was planned.
+    pub(crate) fn spec(&self) -> &Spec {
+        &self.spec
     }
 
     /// How many workers it was planned for.

@@ -262,7 +262,9 @@ impl Planner<'_> {
 fn reorder(segment: &Segment, demanded: bool) -> Reorder {
     match segment.head {
         _ if !demanded => Reorder::Never,
-        Head::Source { in_order, .. } | Head::Retimed { in_order, .. } => {
+        Head::Source { in_order, .. }
+        | Head::Key { in_order, .. }
+        | Head::Retimed { in_order, .. } => {
             if in_order {
                 Reorder::Never
             } else {

@@ -14,19 +14,20 @@ use super::engine::{Settings, Shared};
 use super::group::Shared as GroupCore;
 use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
 use super::outlet::{Outlet, Router, Target};
+use super::pool::Task;
 use super::port::{Packet, Port, Room};
 use super::push::Line;
 use super::query::{ChainEntry, QueryCore};
 
 /// Builds the chains of one query, downstream ones first.
 pub struct Assembler {
-    engine: Arc<Shared>,
-    query: Arc<QueryCore>,
+    pub(super) engine: Arc<Shared>,
+    pub(super) query: Arc<QueryCore>,
     /// Outlets made since the last chain: they belong to the next.
     outlets: Vec<Arc<dyn Room>>,
     has_sink: bool,
     /// Chains are made when all inputs of all ports are known.
-    pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
+    pub(super) pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
 }
 
 impl Assembler {
@@ -35,6 +36,7 @@ impl Assembler {
     }
 
     pub(super) fn finish(self) -> Vec<ChainEntry> {
+        self.query.expect(self.pending.len());
         self.pending.into_iter().map(|make| make()).collect()
     }
 
@@ -200,14 +202,16 @@ impl Assembler {
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         if let Some(port) = rejects.filter(|port| port.is_used()) {
-            frame.outlets.push(port.clone());
+            let mut outlets = std::mem::take(&mut frame.outlets).into_vec();
+            outlets.push(port.clone());
+            frame.outlets = outlets.into_boxed_slice();
             frame.rejects =
                 Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
         }
-        let intake = SourceIntake::new(source, self.query.control.clone());
+        let intake = SourceIntake::new(source, self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || entry(&Chain::new(frame, intake, consumer))));
+        self.pending.push(Box::new(move || Chain::new(frame, intake, consumer)));
     }
 
     /// A chain that takes what is pushed on `line`, as the head of `segment`.
@@ -225,9 +229,9 @@ impl Assembler {
         let port = line.port().clone();
         line.attach(self.engine.clone());
         let capacity = self.engine.settings().inbox_capacity;
-        frame.depth = depth_of(&port);
+        frame.inflow = Some(port.clone());
         let attach = port.clone();
-        let intake = PushIntake::new(port, self.query.control.clone());
+        let intake = PushIntake::new(port, self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
         self.pending
@@ -248,7 +252,7 @@ impl Assembler {
         C: Consumer<T>,
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
-        frame.depth = depth_of(&port);
+        frame.inflow = Some(port.clone());
         let (engine, stage) = (self.engine.clone(), self.has_stage(&frame));
         let consumer = Arc::new(consumer);
         self.pending.push(Box::new(move || {
@@ -264,7 +268,7 @@ impl Assembler {
         T: Send + 'static,
         C: Consumer<T>,
     {
-        frame.depth = depth_of(&port);
+        frame.inflow = Some(port.clone());
         let engine = self.engine.clone();
         let merge = self.plan().pieces()[frame.piece].reorder == Reorder::Merge;
         self.pending.push(Box::new(move || {
@@ -275,11 +279,11 @@ impl Assembler {
     }
 
     /// Whether the plan has put a reorder stage at the entry of the frame's piece.
-    fn has_stage(&self, frame: &Frame) -> bool {
+    pub(super) fn has_stage(&self, frame: &Frame) -> bool {
         self.plan().pieces()[frame.piece].reorder == Reorder::Stage
     }
 
-    fn next_frame(&mut self, piece: usize) -> Frame {
+    pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
         let outlets = std::mem::take(&mut self.outlets);
         let has_sink = std::mem::take(&mut self.has_sink);
         self.frame(piece, 0, outlets, has_sink)
@@ -305,10 +309,9 @@ impl Assembler {
             ordered: planned.mode == Mode::Ordered,
             ticket_order: planned.ticket_order,
             has_sink,
-            outlets,
-            batch: self.engine.settings().batch,
+            outlets: outlets.into_boxed_slice(),
             rejects: None,
-            depth: Box::new(|| 0),
+            inflow: None,
         }
     }
 }
@@ -329,23 +332,9 @@ where
     I: Intake,
     C: Consumer<I::Item>,
 {
-    let entry = entry(chain);
-    port.attach(Arc::downgrade(&entry.task), capacity);
-    entry
-}
-
-fn entry<I: Intake, C: Consumer<I::Item>>(chain: &Arc<Chain<I, C>>) -> ChainEntry {
-    ChainEntry {
-        task: chain.clone(),
-        view: chain.clone(),
-        piece: chain.piece(),
-        shard: chain.shard(),
-    }
-}
-
-fn depth_of<T: Send + 'static>(port: &Arc<Port<T>>) -> Box<dyn Fn() -> usize + Send + Sync> {
-    let port = port.clone();
-    Box::new(move || port.depth())
+    let task: Arc<dyn Task> = chain.clone();
+    port.attach(Arc::downgrade(&task), capacity);
+    chain.clone()
 }
 
 fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {

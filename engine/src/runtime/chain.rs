@@ -17,7 +17,7 @@ use super::engine::Shared;
 use super::intake::{Intake, Progress, Pulled};
 use super::pool::{Pool, Task, TaskRef};
 use super::port::Room;
-use super::query::{ChainView, QueryCore};
+use super::query::{ChainView, Inflow, QueryCore};
 use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
@@ -46,12 +46,11 @@ pub(super) struct Frame {
     /// Whether its output goes to sinks, so that latency is known here.
     pub has_sink: bool,
     /// Where its output goes: none may be full when a batch is taken.
-    pub outlets: Vec<Arc<dyn Room>>,
-    pub batch: usize,
+    pub outlets: Box<[Arc<dyn Room>]>,
     /// Where records that a source could not read are handed to.
     pub rejects: Option<Box<dyn Fn(Vec<BadRecord>, Progress) + Send + Sync>>,
-    /// Events in the inbox.
-    pub depth: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Where its events wait, if they do.
+    pub inflow: Option<Arc<dyn Inflow>>,
 }
 
 /// A chain: intake, operators, and for an exclusive one their state.
@@ -63,7 +62,8 @@ pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
     /// Belongs to the holder of the token, and at the end to the last ticket. A holder lets go of it
     /// just after the token, so the next one waits for it a moment at most.
     work: Mutex<Work<I, C::State>>,
-    tickets: Tickets<Remains<C::State>>,
+    /// Of a concurrent chain.
+    tickets: Option<Box<Tickets<Remains<C::State>>>>,
     /// Open tickets of a concurrent chain, plus one for the chain itself until it is over.
     open: AtomicUsize,
     counts: Counts,
@@ -72,8 +72,8 @@ pub(super) struct Chain<I: Intake, C: Consumer<I::Item>> {
 
 struct Work<I: Intake, S> {
     intake: Option<I>,
-    /// What an exclusive chain takes at a time: kept from batch to batch while there is more.
-    batch: Batch<I::Item>,
+    /// What an exclusive chain takes at a time: kept from run to run while there is more.
+    batch: Option<Box<Batch<I::Item>>>,
     /// The state of an exclusive chain.
     state: Option<(S, Cx)>,
     /// The earliest timer that is armed, if one is.
@@ -116,32 +116,33 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             let cx = Cx::new(frame.ordered, frame.shard);
             (consumer.state(), cx)
         });
+        let tickets = (!frame.exclusive).then(Box::default);
         Arc::new_cyclic(|this| Self {
             frame,
             token: Token::default(),
             consumer: Some(consumer),
             work: Mutex::new(Work {
                 intake: Some(intake),
-                batch: Batch::default(),
+                batch: None,
                 state,
                 armed: None,
                 promised: Progress::NONE,
                 position: 0,
                 over: false,
             }),
-            tickets: Tickets::default(),
+            tickets,
             open: AtomicUsize::new(1),
             counts: Counts::default(),
             this: this.clone(),
         })
     }
 
-    pub(super) fn piece(&self) -> usize {
-        self.frame.piece
+    fn tickets(&self) -> &Tickets<Remains<C::State>> {
+        self.tickets.as_ref().expect("a concurrent chain has tickets")
     }
 
-    pub(super) fn shard(&self) -> u16 {
-        self.frame.shard
+    fn batch_size(&self) -> usize {
+        self.frame.engine.settings().batch
     }
 
     fn consumer(&self) -> &C {
@@ -165,6 +166,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let mut work = self.work.lock();
         let work = &mut *work;
         let started = self.frame.query.control.now_nanos();
+        let mut batch = work.batch.take().map_or_else(Batch::default, |batch| *batch);
         for round in 1.. {
             if self.frame.query.control.cancelled() {
                 return self.abandon(work);
@@ -172,7 +174,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             if let Some(queue) = self.wait_for_room() {
                 return self.queue_again(queue);
             }
-            let more = match self.round(work) {
+            let more = match self.round(work, &mut batch) {
                 Ok(more) => more,
                 Err(failure) => {
                     self.fail(failure, work.position);
@@ -186,10 +188,11 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
                 && round < ROUNDS
                 && self.frame.query.control.now_nanos() - started < ROUNDS_NANOS;
             if !(more && sole) {
-                if !more {
+                if more {
                     // A chain without input keeps no buffer.
-                    work.batch = Batch::default();
+                    work.batch = Some(Box::new(batch));
                 }
+                let more = more | self.rest(work);
                 self.arm(work);
                 return self.queue_again(self.token.release(more));
             }
@@ -197,12 +200,21 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     }
 
     /// Takes a batch and runs it. Whether there is more, or why it cannot go on.
-    fn round(&self, work: &mut Work<I, C::State>) -> Result<bool, Failure> {
-        let Work { intake, batch, state, .. } = work;
+    fn round(
+        &self,
+        work: &mut Work<I, C::State>,
+        batch: &mut Batch<I::Item>,
+    ) -> Result<bool, Failure> {
+        let Work { intake, state, promised, .. } = work;
         let intake = intake.as_mut().expect(COMPLETE);
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
         let at_work = Cell::new(false);
         let ran = catch_unwind(AssertUnwindSafe(|| {
+            let standing = intake.standing();
+            if standing > promised.watermark {
+                promised.watermark = standing;
+                self.consumer().watermark(state, cx, standing);
+            }
             let mut pulled = self.run_fused(intake, batch, state, cx, &at_work);
             let closing = AtWork(&at_work);
             if !batch.is_empty() {
@@ -210,7 +222,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
             }
             let progress = intake.progress();
             cx.born = pulled.born;
-            self.close_batch(state, cx, work.promised, progress);
+            self.close_batch(state, cx, *promised, progress);
             if !pulled.notes.is_empty() {
                 for note in pulled.notes.drain(..) {
                     self.consumer().note(state, cx, note);
@@ -238,6 +250,14 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         Ok(pulled.more)
     }
 
+    /// Tells the intake when this chain must run even if nothing comes. `true`: at once.
+    fn rest(&self, work: &mut Work<I, C::State>) -> bool {
+        let Work { intake, state, .. } = work;
+        let intake = intake.as_mut().expect(COMPLETE);
+        let (state, _) = state.as_ref().expect("an exclusive chain has a state");
+        intake.rest(self.consumer().next_timer(state))
+    }
+
     /// Takes a batch and runs it through the operators, in one loop as far as the intake can: the rest
     /// of the batch is still to be run. A function of its own, so that the loop has all registers to
     /// itself.
@@ -252,13 +272,13 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     ) -> Pulled {
         let consumer = self.consumer();
         if C::WHOLE_BATCHES {
-            let pulled = intake.take(self.frame.batch, batch);
+            let pulled = intake.take(self.batch_size(), batch);
             let running = AtWork(at_work);
             consumer.batch(state, cx, batch);
             std::mem::forget(running);
             return pulled;
         }
-        intake.pull(self.frame.batch, batch, &mut |event, late| {
+        intake.pull(self.batch_size(), batch, &mut |event, late| {
             cx.late = late;
             let running = AtWork(at_work);
             consumer.event(state, cx, event);
@@ -347,7 +367,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let taken = {
             let intake = work.intake();
             catch_unwind(AssertUnwindSafe(|| {
-                let mut pulled = intake.take(self.frame.batch, &mut batch);
+                let mut pulled = intake.take(self.batch_size(), &mut batch);
                 let progress = intake.progress();
                 self.hand_over_rejects(&mut pulled, progress);
                 (pulled, progress)
@@ -380,7 +400,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
         // Relaxed: the token orders the takers; the count only has to reach 0 once.
         self.open.fetch_add(1, Ordering::Relaxed);
-        let ticket = self.tickets.open();
+        let ticket = self.tickets().open();
         drop(work);
         self.queue_again(self.token.release(pulled.more));
         self.process(ticket, batch, pulled.born, (before, progress), position);
@@ -420,7 +440,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
         self.account_operators(&mut cx);
         let remains = Remains { cx, state, before, progress, position };
-        self.tickets.retire(ticket, remains, |remains| self.commit(remains));
+        self.tickets().retire(ticket, remains, |remains| self.commit(remains));
         self.close_ticket();
     }
 
@@ -496,7 +516,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     fn let_go(&self, work: &mut Work<I, C::State>) -> [Option<String>; 3] {
         [
             contained(|| work.intake().close()),
-            contained(|| work.batch = Batch::default()),
+            contained(|| work.batch = None),
             contained(|| work.state = None),
         ]
     }
@@ -544,10 +564,16 @@ impl<I: Intake, C: Consumer<I::Item>> Task for Chain<I, C> {
 
 impl<I: Intake, C: Consumer<I::Item>> ChainView for Chain<I, C> {
     fn stats(&self) -> ChainStats {
-        self.counts.read((self.frame.depth)())
+        self.counts.read(self.frame.inflow.as_ref().map_or(0, |inflow| inflow.depth()))
     }
 
-    fn state_name(&self) -> &'static str {
-        self.token.name()
+    fn leave(&self) {
+        if let Some(inflow) = &self.frame.inflow {
+            inflow.leave();
+        }
+    }
+
+    fn place(&self) -> (usize, u16) {
+        (self.frame.piece, self.frame.shard)
     }
 }

@@ -13,9 +13,11 @@ use crate::time::{Clock, SystemClock};
 
 use super::assemble::Assembler;
 use super::chain::BATCH;
+use super::plans::Plans;
 use super::pool::{Pool, Task, worker_index};
 use super::port::DEFAULT_CAPACITY;
 use super::query::{ChainReport, Control, QueryCore, QueryId, Status};
+use super::shared::Log;
 use super::timers::Timers;
 
 /// Why an engine could not be started or a query not be submitted.
@@ -73,6 +75,7 @@ pub struct Shared {
     pool: Arc<Pool>,
     timers: Arc<Timers>,
     queries: DashMap<QueryId, Arc<QueryCore>>,
+    plans: Plans,
     next_id: AtomicU64,
     /// Latencies at sinks, one histogram per worker so that no two workers share one.
     latencies: Vec<Mutex<Histogram<u64>>>,
@@ -85,6 +88,11 @@ impl Shared {
 
     pub(super) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The query `id` is over.
+    pub(super) fn forget(&self, id: QueryId) {
+        self.queries.remove(&id);
     }
 
     pub(super) fn arm(&self, due: Duration, task: std::sync::Weak<dyn Task>) {
@@ -144,9 +152,9 @@ impl Engine {
         };
         let latencies = (0..settings.workers).map(|_| histogram()).collect();
         tracing::debug!(workers = settings.workers, "engine started");
-        let (queries, next_id) = (DashMap::new(), AtomicU64::new(1));
+        let (queries, plans, next_id) = (DashMap::new(), Plans::default(), AtomicU64::new(1));
         Ok(Self {
-            shared: Arc::new(Shared { settings, pool, timers, queries, next_id, latencies }),
+            shared: Arc::new(Shared { settings, pool, timers, queries, plans, next_id, latencies }),
         })
     }
 
@@ -162,24 +170,23 @@ impl Engine {
         spec: Spec,
         assemble: impl FnOnce(&mut Assembler),
     ) -> QueryHandle {
-        let plan = Arc::new(Plan::new(spec, self.workers()));
+        let plan = self.shared.plans.plan(spec, self.workers());
         let control = Control::new(self.shared.settings.clock.clone());
         // Relaxed: ids only have to differ.
         let id = QueryId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
-        let registry = Arc::downgrade(&self.shared);
-        let forget = move |id| {
-            if let Some(shared) = registry.upgrade() {
-                shared.queries.remove(&id);
-            }
-        };
-        let core = QueryCore::new(id, name, plan, control, Box::new(forget));
+        let core = QueryCore::new(id, name, plan, control, Arc::downgrade(&self.shared));
         let mut assembler = Assembler::new(self.shared.clone(), core.clone());
         assemble(&mut assembler);
         let chains = assembler.finish();
         self.shared.queries.insert(id, core.clone());
-        tracing::debug!(query = %id, name = core.name, chains = chains.len(), "query submitted");
+        tracing::debug!(query = %id, name = &*core.name, chains = chains.len(), "query submitted");
         core.start(chains);
         QueryHandle { core }
+    }
+
+    /// Whether `log`'s source runs here.
+    pub fn owns<T: Send + Sync + 'static>(&self, log: &Log<T>) -> bool {
+        log.is_of(&self.shared)
     }
 
     /// The queries that are not over, in the order in which they were submitted.

@@ -10,10 +10,12 @@ mod intake;
 mod loom_tests;
 mod outlet;
 mod parker;
+mod plans;
 mod pool;
 mod port;
 mod push;
 mod query;
+mod shared;
 mod sleep;
 mod stats;
 #[cfg(all(test, not(loom)))]
@@ -31,4 +33,5 @@ pub use pool::TaskRef;
 pub use port::{Port, Room};
 pub use push::{Line, PushError, PushHandle};
 pub use query::{ChainReport, QueryFailure, QueryId, Status};
+pub use shared::{KeyIndex, KeySubscription, Lag, Log, SharedStats, SubscriberStats};
 pub use stats::{ChainStats, LatencyStats};

@@ -11,6 +11,7 @@ use crate::time::Timestamp;
 
 use super::parker::Parker;
 use super::pool::{Task, TaskRef};
+use super::query::Inflow;
 
 /// What one input sends at a time: events, then a watermark, then how it goes on.
 pub struct Packet<T> {
@@ -344,6 +345,12 @@ impl<T> Port<T> {
         if let Some(task) = self.reader() {
             task.notify();
         }
+    }
+}
+
+impl<T: Send + 'static> Inflow for Port<T> {
+    fn depth(&self) -> usize {
+        Port::depth(self)
     }
 }
 

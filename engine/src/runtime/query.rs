@@ -1,7 +1,7 @@
 //! What the chains of one query have in common: how it is meant to end, how it ended, and its names.
 
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::operator::{Failure, Flow, OpId};
@@ -10,7 +10,8 @@ use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Deadline, Mutex};
 use crate::time::{Clock, Timestamp};
 
-use super::pool::TaskRef;
+use super::engine::Shared;
+use super::pool::{Task, TaskRef};
 use super::stats::ChainStats;
 
 /// Names a query within its engine. Never used twice.
@@ -93,8 +94,8 @@ pub struct Control {
 }
 
 impl Control {
-    pub(super) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
-        Arc::new(Self { wish: AtomicU8::new(RUN), clock })
+    pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { wish: AtomicU8::new(RUN), clock }
     }
 
     /// Wishes only grow: a query told to stop cannot be drained any more.
@@ -128,42 +129,51 @@ impl Control {
 }
 
 /// A chain as its query sees it.
-pub(super) trait ChainView: Send + Sync {
+pub(super) trait ChainView: Task {
+    /// Which piece of the plan it runs, and as which shard.
+    fn place(&self) -> (usize, u16);
     fn stats(&self) -> ChainStats;
-    fn state_name(&self) -> &'static str;
+    /// The query is cancelled: gives up what it holds of others, even while it runs.
+    fn leave(&self);
 }
 
-pub(super) struct ChainEntry {
-    pub task: TaskRef,
-    pub view: Arc<dyn ChainView>,
-    /// Which piece of the plan it runs, and as which shard.
-    pub piece: usize,
-    pub shard: u16,
+/// Where a chain's events wait.
+pub(super) trait Inflow: Send + Sync {
+    /// How many there are.
+    fn depth(&self) -> usize;
+
+    /// The query is over, or is about to be: what it holds of other queries is given up. More than once
+    /// is no harm.
+    fn leave(&self) {}
 }
+
+/// A chain of a query.
+pub(super) type ChainEntry = Arc<dyn ChainView>;
 
 /// The shared part of a query.
 pub struct QueryCore {
     pub(super) id: QueryId,
-    pub(super) name: String,
+    pub(super) name: Box<str>,
     pub(super) plan: Arc<Plan>,
-    pub(super) control: Arc<Control>,
+    pub(super) control: Control,
     chains: Mutex<Chains>,
     remaining: AtomicUsize,
     outcome: Mutex<Outcome>,
     over: Condvar,
-    on_over: Box<dyn Fn(QueryId) + Send + Sync>,
+    /// Where it is listed.
+    engine: Weak<Shared>,
 }
 
-#[derive(Default)]
-struct Chains {
-    live: Vec<ChainEntry>,
+enum Chains {
+    Live(Vec<ChainEntry>),
     /// What was counted, once the query is over and its chains are gone.
-    last: Vec<ChainReport>,
+    Last(Vec<ChainReport>),
 }
 
 #[derive(Default)]
 struct Outcome {
-    failure: Option<QueryFailure>,
+    // Boxed, because few queries fail and there may be a great many.
+    failure: Option<Box<QueryFailure>>,
     over: bool,
 }
 
@@ -190,39 +200,44 @@ impl QueryCore {
         id: QueryId,
         name: String,
         plan: Arc<Plan>,
-        control: Arc<Control>,
-        on_over: Box<dyn Fn(QueryId) + Send + Sync>,
+        control: Control,
+        engine: Weak<Shared>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
-            name,
+            name: name.into_boxed_str(),
             plan,
             control,
-            chains: Mutex::default(),
+            chains: Mutex::new(Chains::Live(Vec::new())),
             remaining: AtomicUsize::new(0),
             outcome: Mutex::default(),
             over: Condvar::new(),
-            on_over,
+            engine,
         })
     }
 
+    /// Says that so many chains are about to be made. From then on they may be run, and may even be
+    /// over before the last one is made: `start` counts as one more until it has returned.
+    pub(super) fn expect(&self, chains: usize) {
+        self.remaining.store(chains + 1, Ordering::Release);
+    }
+
     /// Takes the query's chains and sets them off.
-    pub(super) fn start(self: &Arc<Self>, chains: Vec<ChainEntry>) {
-        if chains.is_empty() {
-            self.remaining.store(1, Ordering::Release);
-            self.chain_over();
-            return;
+    pub(super) fn start(&self, chains: Vec<ChainEntry>) {
+        *self.chains.lock() = Chains::Live(chains);
+        self.live().into_iter().for_each(|chain| (chain as TaskRef).notify());
+        self.chain_over();
+    }
+
+    fn live(&self) -> Vec<ChainEntry> {
+        match &*self.chains.lock() {
+            Chains::Live(chains) => chains.clone(),
+            Chains::Last(_) => Vec::new(),
         }
-        self.remaining.store(chains.len(), Ordering::Release);
-        let tasks: Vec<_> = chains.iter().map(|entry| entry.task.clone()).collect();
-        self.chains.lock().live = chains;
-        tasks.into_iter().for_each(|task| task.notify());
     }
 
     fn wake_all(&self) {
-        let tasks: Vec<_> =
-            self.chains.lock().live.iter().map(|entry| entry.task.clone()).collect();
-        tasks.into_iter().for_each(|task| task.wake());
+        self.live().into_iter().for_each(|chain| (chain as TaskRef).wake());
     }
 
     pub(super) fn drain(&self) {
@@ -237,15 +252,21 @@ impl QueryCore {
 
     pub(super) fn cancel(&self) {
         self.control.wish(CANCEL);
+        self.live().iter().for_each(|chain| chain.leave());
         self.wake_all();
+    }
+
+    /// Why it could not go on, if so.
+    pub(super) fn failure(&self) -> Option<QueryFailure> {
+        self.outcome.lock().failure.as_deref().cloned()
     }
 
     /// Ends the query because of `failure` of a chain that starts with `head` and had taken `position`
     /// events. The first failure counts.
     pub(super) fn fail(&self, failure: Failure, head: OpId, position: u64) {
         let failure = QueryFailure::new(&self.plan, failure, head, position);
-        tracing::warn!(query = %self.id, name = self.name, %failure, "query failed");
-        self.outcome.lock().failure.get_or_insert(failure);
+        tracing::warn!(query = %self.id, name = &*self.name, %failure, "query failed");
+        self.outcome.lock().failure.get_or_insert(Box::new(failure));
         self.cancel();
     }
 
@@ -256,22 +277,20 @@ impl QueryCore {
             return;
         }
         let report = self.chain_reports();
-        let chains = {
-            let mut chains = self.chains.lock();
-            chains.last = report;
-            std::mem::take(&mut chains.live)
-        };
+        let chains = std::mem::replace(&mut *self.chains.lock(), Chains::Last(report));
         drop(chains);
         self.outcome.lock().over = true;
-        tracing::debug!(query = %self.id, name = self.name, status = ?self.status(), "query over");
-        (self.on_over)(self.id);
+        tracing::debug!(query = %self.id, name = &*self.name, status = ?self.status(), "query over");
+        if let Some(engine) = self.engine.upgrade() {
+            engine.forget(self.id);
+        }
         self.over.notify_all();
     }
 
     pub(super) fn status(&self) -> Status {
         let outcome = self.outcome.lock();
         match (outcome.over, &outcome.failure, self.control.wished()) {
-            (true, Some(failure), _) => Status::Failed(failure.clone()),
+            (true, Some(failure), _) => Status::Failed((**failure).clone()),
             (true, None, CANCEL) => Status::Cancelled,
             (true, None, STOP) => Status::Stopped,
             (true, None, _) => Status::Completed,
@@ -300,21 +319,20 @@ impl QueryCore {
     }
 
     pub(super) fn chain_reports(&self) -> Vec<ChainReport> {
-        let chains = self.chains.lock();
-        if chains.live.is_empty() {
-            return chains.last.clone();
-        }
+        let chains = match &*self.chains.lock() {
+            Chains::Live(chains) => chains.clone(),
+            Chains::Last(reports) => return reports.clone(),
+        };
         let mut reports: Vec<_> = chains
-            .live
             .iter()
-            .map(|entry| {
-                let stats = entry.view.stats();
+            .map(|chain| {
+                let (stats, (piece, shard)) = (chain.stats(), chain.place());
                 ChainReport {
-                    piece: entry.piece,
-                    shard: entry.shard,
-                    operators: self.plan.operator_names(entry.piece),
-                    state: entry.view.state_name(),
-                    held_by: stats.holding.map(|input| self.plan.input_name(entry.piece, input)),
+                    piece,
+                    shard,
+                    operators: self.plan.operator_names(piece),
+                    state: chain.token().name(),
+                    held_by: stats.holding.map(|input| self.plan.input_name(piece, input)),
                     stats,
                 }
             })

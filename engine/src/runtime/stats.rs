@@ -1,6 +1,7 @@
 //! What is counted about a chain: once per batch, always on.
 
 use crate::operator::{Counters, Flow};
+use crate::sync::OnceLock;
 use crate::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
@@ -12,6 +13,16 @@ pub(super) struct Counts {
     events_in: AtomicU64,
     events_out: AtomicU64,
     batches: AtomicU64,
+    watermark: AtomicI64,
+    latency_count: AtomicU64,
+    latency_sum: AtomicU64,
+    latency_max: AtomicU64,
+    /// Made when one of them is more than 0: there may be a great many chains that never need them.
+    rare: OnceLock<Box<Rare>>,
+}
+
+#[derive(Debug, Default)]
+struct Rare {
     late: AtomicU64,
     late_unused: AtomicU64,
     late_by_idle: AtomicU64,
@@ -19,14 +30,11 @@ pub(super) struct Counts {
     failed: AtomicU64,
     refused: AtomicU64,
     rejected: AtomicU64,
+    lost: AtomicU64,
     held: AtomicUsize,
     held_max: AtomicUsize,
-    watermark: AtomicI64,
     /// The input that holds the watermark back, plus one; 0 for none.
     holding: AtomicUsize,
-    latency_count: AtomicU64,
-    latency_sum: AtomicU64,
-    latency_max: AtomicU64,
 }
 
 impl Default for Counts {
@@ -35,20 +43,11 @@ impl Default for Counts {
             events_in: AtomicU64::new(0),
             events_out: AtomicU64::new(0),
             batches: AtomicU64::new(0),
-            late: AtomicU64::new(0),
-            late_unused: AtomicU64::new(0),
-            late_by_idle: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            rejected: AtomicU64::new(0),
-            held: AtomicUsize::new(0),
-            held_max: AtomicUsize::new(0),
             watermark: AtomicI64::new(Timestamp::MIN.as_micros()),
-            holding: AtomicUsize::new(0),
             latency_count: AtomicU64::new(0),
             latency_sum: AtomicU64::new(0),
             latency_max: AtomicU64::new(0),
+            rare: OnceLock::new(),
         }
     }
 }
@@ -60,6 +59,16 @@ fn add(counter: &AtomicU64, by: u64) {
 }
 
 impl Counts {
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_init(Box::default)
+    }
+
+    fn add_rare(&self, counter: impl FnOnce(&Rare) -> &AtomicU64, by: u64) {
+        if by > 0 {
+            add(counter(self.rare()), by);
+        }
+    }
+
     /// What a look at the intake brought.
     pub(super) fn pulled(
         &self,
@@ -70,30 +79,34 @@ impl Counts {
     ) {
         add(&self.events_in, pulled.taken);
         add(&self.batches, 1);
-        add(&self.late, pulled.late);
-        add(&self.late_by_idle, pulled.late_by_idle);
-        add(&self.refused, pulled.refused);
-        self.held.store(held, Ordering::Relaxed);
-        self.held_max.fetch_max(held, Ordering::Relaxed);
+        self.add_rare(|rare| &rare.late, pulled.late);
+        self.add_rare(|rare| &rare.late_by_idle, pulled.late_by_idle);
+        self.add_rare(|rare| &rare.refused, pulled.refused);
+        self.add_rare(|rare| &rare.lost, pulled.lost);
+        if held > 0 || holding.is_some() || self.rare.get().is_some() {
+            let rare = self.rare();
+            rare.held.store(held, Ordering::Relaxed);
+            rare.held_max.fetch_max(held, Ordering::Relaxed);
+            rare.holding.store(holding.map_or(0, |input| input + 1), Ordering::Relaxed);
+        }
         let watermark = match progress.flow {
             Flow::Ended => Timestamp::MAX,
             _ => progress.watermark,
         };
         self.watermark.fetch_max(watermark.as_micros(), Ordering::Relaxed);
-        self.holding.store(holding.map_or(0, |input| input + 1), Ordering::Relaxed);
     }
 
     /// Records that the source could not read.
     pub(super) fn rejected(&self, records: u64) {
-        add(&self.rejected, records);
+        self.add_rare(|rare| &rare.rejected, records);
     }
 
     /// What the operators counted.
     pub(super) fn operators(&self, counters: Counters) {
         add(&self.events_out, counters.out);
-        add(&self.late_unused, counters.late);
-        add(&self.dropped, counters.dropped);
-        add(&self.failed, counters.failed);
+        self.add_rare(|rare| &rare.late_unused, counters.late);
+        self.add_rare(|rare| &rare.dropped, counters.dropped);
+        self.add_rare(|rare| &rare.failed, counters.failed);
     }
 
     /// `events` reached a sink, `nanos` after the oldest of their batch entered the engine.
@@ -105,22 +118,28 @@ impl Counts {
 
     pub(super) fn read(&self, depth: usize) -> ChainStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let known = self.rare.get();
+        let rare = |counter: fn(&Rare) -> &AtomicU64| known.map_or(0, |rare| read(counter(rare)));
+        let size = |counter: fn(&Rare) -> &AtomicUsize| {
+            known.map_or(0, |rare| counter(rare).load(Ordering::Relaxed))
+        };
         ChainStats {
             events_in: read(&self.events_in),
             events_out: read(&self.events_out),
             batches: read(&self.batches),
-            late: read(&self.late),
-            late_unused: read(&self.late_unused),
-            late_by_idle: read(&self.late_by_idle),
-            dropped: read(&self.dropped),
-            failed: read(&self.failed),
-            refused: read(&self.refused),
-            rejected: read(&self.rejected),
+            late: rare(|rare| &rare.late),
+            late_unused: rare(|rare| &rare.late_unused),
+            late_by_idle: rare(|rare| &rare.late_by_idle),
+            dropped: rare(|rare| &rare.dropped),
+            failed: rare(|rare| &rare.failed),
+            refused: rare(|rare| &rare.refused),
+            rejected: rare(|rare| &rare.rejected),
+            lost: rare(|rare| &rare.lost),
             inbox_depth: depth,
-            held: self.held.load(Ordering::Relaxed),
-            held_max: self.held_max.load(Ordering::Relaxed),
+            held: size(|rare| &rare.held),
+            held_max: size(|rare| &rare.held_max),
             watermark: Timestamp::from_micros(self.watermark.load(Ordering::Relaxed)),
-            holding: self.holding.load(Ordering::Relaxed).checked_sub(1),
+            holding: size(|rare| &rare.holding).checked_sub(1),
             latency: LatencyStats {
                 count: read(&self.latency_count),
                 sum_nanos: read(&self.latency_sum),
@@ -154,6 +173,8 @@ pub struct ChainStats {
     pub refused: u64,
     /// Records of the source that could not be read.
     pub rejected: u64,
+    /// Events of a shared source that were lost by lagging behind.
+    pub lost: u64,
     /// Events in the inbox.
     pub inbox_depth: usize,
     /// Events that a reorder stage or a merge holds.

@@ -81,6 +81,16 @@ impl<T> Reorder<T> {
         self.len() == 0
     }
 
+    /// A time before which no watermark releases anything: that of the earliest event held, or a
+    /// little less where they are many. `None` if it holds none.
+    pub fn earliest(&self) -> Option<Timestamp> {
+        match self.head.front() {
+            _ if self.is_empty() => None,
+            Some(first) => Some(first.time.min(self.earliest_unsorted)),
+            None => Some(self.head_through),
+        }
+    }
+
     /// Holds `event` until it is released.
     #[inline]
     pub fn push(&mut self, event: Event<T>) {

@@ -7,7 +7,7 @@ use super::{Intake, Progress, Pulled};
 use crate::event::{Batch, Event};
 use crate::operator::Flow;
 use crate::runtime::port::{Packet, Port};
-use crate::runtime::query::Control;
+use crate::runtime::query::QueryCore;
 use crate::time::{Inputs, Merge, Status, Timestamp, is_late};
 
 /// A port's packets; with a merge, in the deterministic order of a union.
@@ -217,7 +217,7 @@ impl<T: Send + 'static> Intake for InboxIntake<T> {
 /// What producers outside the engine pushed.
 pub struct PushIntake<T> {
     inbox: InboxIntake<T>,
-    control: Arc<Control>,
+    query: Arc<QueryCore>,
     ending: Option<Flow>,
     drained: bool,
 }
@@ -225,10 +225,10 @@ pub struct PushIntake<T> {
 impl<T: Send + 'static> PushIntake<T> {
     /// An intake from a port that producers push to, until they are gone or the query is drained
     /// or stopped.
-    pub fn new(port: Arc<Port<T>>, control: Arc<Control>) -> Self {
+    pub fn new(port: Arc<Port<T>>, query: Arc<QueryCore>) -> Self {
         let inbox = InboxIntake::new(port, false, usize::MAX);
         let inbox = InboxIntake { from_outside: true, ..inbox };
-        Self { inbox, control, ending: None, drained: false }
+        Self { inbox, query, ending: None, drained: false }
     }
 }
 
@@ -237,7 +237,7 @@ impl<T: Send + 'static> Intake for PushIntake<T> {
 
     fn take(&mut self, budget: usize, batch: &mut Batch<T>) -> Pulled {
         if self.ending.is_none() {
-            self.ending = self.control.ending();
+            self.ending = self.query.control.ending();
             if self.ending.is_some() {
                 // From here on pushes are refused, so what is found now is the rest.
                 self.inbox.port.seal();

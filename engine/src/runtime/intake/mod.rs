@@ -2,10 +2,12 @@
 //! reorder stage where the plan has put one.
 
 mod inbox;
+mod log;
 mod source;
 mod timed;
 
 pub use inbox::{InboxIntake, PushIntake};
+pub(super) use log::{KeyIntake, LogIntake, Sorted};
 pub use source::SourceIntake;
 pub use timed::{Assigned, Timed};
 
@@ -29,6 +31,8 @@ pub struct Pulled {
     pub late_by_idle: u64,
     /// Events refused for an absurd time stamp.
     pub refused: u64,
+    /// Events lost before they could be taken.
+    pub lost: u64,
     /// Nanoseconds on the engine's clock at which the oldest event entered the engine; 0 if none.
     pub born: u64,
     /// What was said to the first operator, behind these events.
@@ -77,6 +81,21 @@ pub trait Intake: Send + 'static {
         _run: &mut impl FnMut(Event<Self::Item>, bool),
     ) -> Pulled {
         self.take(budget, batch)
+    }
+
+    /// The promise that stands before the next events. Whoever asks passes it on; who does not, gets it
+    /// by a look of its own.
+    #[inline]
+    fn standing(&mut self) -> Timestamp {
+        Timestamp::MIN
+    }
+
+    /// The chain is about to let go of the token; its earliest timer is `next_timer`. `true`: it must
+    /// look again at once.
+    #[inline]
+    fn rest(&mut self, next_timer: Option<Timestamp>) -> bool {
+        let _ = next_timer;
+        false
     }
 
     /// The promise after what was handed out.

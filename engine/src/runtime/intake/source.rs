@@ -5,21 +5,21 @@ use std::sync::Arc;
 use super::{Intake, Progress, Pulled};
 use crate::event::{Batch, Event};
 use crate::operator::Flow;
-use crate::runtime::query::Control;
+use crate::runtime::query::QueryCore;
 use crate::source::{Pull, Source};
 use crate::time::Timestamp;
 
 /// A source's events as they come.
 pub struct SourceIntake<S> {
     source: S,
-    control: Arc<Control>,
+    query: Arc<QueryCore>,
     flow: Flow,
 }
 
 impl<S: Source> SourceIntake<S> {
     /// An intake from `source` until it ends or the query is drained or stopped.
-    pub fn new(source: S, control: Arc<Control>) -> Self {
-        Self { source, control, flow: Flow::Active }
+    pub fn new(source: S, query: Arc<QueryCore>) -> Self {
+        Self { source, query, flow: Flow::Active }
     }
 }
 
@@ -27,13 +27,13 @@ impl<S: Source> SourceIntake<S> {
     #[inline]
     fn hand_over(&mut self, budget: usize, to: &mut impl FnMut(Event<S::Item>)) -> Pulled {
         let mut pulled = Pulled::default();
-        if let Some(flow) = self.control.ending() {
+        if let Some(flow) = self.query.control.ending() {
             self.flow = flow;
         }
         if self.flow.is_over() {
             return pulled;
         }
-        pulled.born = self.control.now_nanos();
+        pulled.born = self.query.control.now_nanos();
         let mut taken = 0;
         let outcome = self.source.pull(
             budget,

@@ -180,13 +180,7 @@ impl<I: Intake> Timed<I> {
         };
         reorder.release(until, &mut |event| batch.push(event, false));
         if reorder.len() > self.cap {
-            pulled.failure = Some(format!(
-                "a reorder stage holds {} events while its watermark stands at {}: more than the \
-                 cap of {}",
-                reorder.len(),
-                self.watermark,
-                self.cap
-            ));
+            pulled.failure = Some(stage_is_full(reorder.len(), self.watermark, self.cap));
         }
     }
 }
@@ -257,4 +251,12 @@ impl<I: Intake> Intake for Timed<I> {
     fn close(&mut self) {
         self.inner.close();
     }
+}
+
+/// Why a reorder stage cannot go on.
+pub(super) fn stage_is_full(held: usize, watermark: Timestamp, cap: usize) -> String {
+    format!(
+        "a reorder stage holds {held} events while its watermark stands at {watermark}: more than \
+         the cap of {cap}"
+    )
 }

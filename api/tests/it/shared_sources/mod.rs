@@ -1,0 +1,73 @@
+//! Sources that queries share: subscribers, keys, lag, ends.
+
+mod ends;
+mod keys;
+mod lag;
+mod many;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use mizzle::time::Timestamp;
+use mizzle::{Engine, Query, QueryHandle, SharedSource, Status, source};
+
+/// How long something may take that takes no time: only a guard against hanging.
+const GUARD: Duration = Duration::from_secs(60);
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn engine(workers: usize, batch: usize) -> Engine {
+    Engine::builder().workers(workers).batch(batch).build().unwrap()
+}
+
+/// The numbers below `end`, one each millisecond.
+fn numbers(engine: &Engine, end: i64) -> SharedSource<i64> {
+    engine.shared_source("numbers", source::from_iter(0..end, |&n| at(n))).open().unwrap()
+}
+
+fn over(query: &QueryHandle) -> Status {
+    let status = query.wait_timeout(GUARD);
+    assert!(status.is_over(), "hangs: {:#?}\n{}", query.chains(), query.plan().explain());
+    status
+}
+
+fn completed(query: &QueryHandle) {
+    assert_eq!(over(query), Status::Completed);
+}
+
+/// Waits until `reached` holds.
+fn eventually(what: &str, mut reached: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !reached() {
+        assert!(begun.elapsed() < GUARD, "never came: {what}");
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// What a query sees, as it comes.
+type Seen = Arc<Mutex<Vec<i64>>>;
+
+/// A query that notes down what it sees of `source`.
+fn noting(engine: &Engine, source: &SharedSource<i64>) -> (QueryHandle, Seen) {
+    let (query, seen) = (Query::new("noting"), Seen::default());
+    let notes = seen.clone();
+    query.subscribe(source).for_each(move |event| notes.lock().unwrap().push(event.value));
+    (engine.submit(query).unwrap(), seen)
+}
+
+/// Something that a user's function waits at until it is opened.
+#[derive(Clone, Default)]
+struct Gate(Arc<AtomicBool>);
+
+impl Gate {
+    fn pass(&self) {
+        eventually("an open gate", || self.0.load(Ordering::Acquire));
+    }
+
+    fn open(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
