@@ -1,12 +1,15 @@
 //! An aircraft that leaves late twice running: the second delay may follow from the first.
+//!
+//! A query per aircraft: 2,601 members of one group.
 
 use std::fmt;
 
 use mizzle::Query;
 use mizzle::sink::Collected;
+use mizzle::stream::Member;
 use serde::Deserialize;
 
-use super::{Answer, Departure, LATE, departures, minute};
+use super::{Answer, Departure, LATE, departures, minute, tailnums};
 
 /// The two departures may lie this far apart.
 const TWELVE_HOURS_MS: i64 = 12 * 3_600_000;
@@ -28,17 +31,23 @@ pub struct KnockOn {
     pub second_delay: i32,
 }
 
-/// The query, and what it finds.
+/// The query, with a member for every aircraft, and what they find.
 pub fn query(in_order: bool) -> (Query, Collected<KnockOn>) {
     let query = Query::new("knock-on");
-    let found = departures(&query)
+    let (aircraft, results) = departures(&query)
         .filter(|departure| departure.tailnum.is_some())
         .key_by(|departure| departure.tailnum.clone())
-        .apply_stateful(None, follow)
-        .in_order_if(in_order)
-        .name("follow")
-        .flat_map(|knock_on| knock_on)
-        .collect();
+        .group("aircraft", |member: Member<(), _>| {
+            member
+                .map(|((), departure)| departure)
+                .apply_stateful(None, follow)
+                .in_order_if(in_order)
+                .name("follow")
+                .flat_map(|knock_on| knock_on)
+        });
+    let members = tailnums().into_iter().map(|tailnum| (Some(tailnum), ()));
+    aircraft.add_all(members).expect("members can be added until the query is over");
+    let found = results.map(|(_, knock_on)| knock_on).collect();
     (query, found)
 }
 

@@ -10,6 +10,7 @@ pub mod hourly;
 pub mod knock_on;
 pub mod storm;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mizzle::time::{Timestamp, Watermarks};
@@ -84,6 +85,12 @@ fn scheduled(sched_ms: i64, row: u32) -> Timestamp {
 pub fn departures(query: &Query) -> Stream<impl Build<Out = Departure> + use<>> {
     let rows = source::csv(DEPARTURES, |d: &Departure| scheduled(d.sched_ms, d.row));
     query.source("departures", rows).watermarks(Watermarks::bounded(Duration::from_secs(810 * 60)))
+}
+
+/// The aircraft that left at least once.
+pub fn tailnums() -> BTreeSet<String> {
+    let rows = csv::Reader::from_reader(DEPARTURES).into_deserialize::<Departure>();
+    rows.filter_map(|row| row.ok()?.tailnum).collect()
 }
 
 /// The cancellations, in order.
