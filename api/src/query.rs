@@ -205,6 +205,17 @@ impl Graph {
             .or_else(|| forks.find(|&fork| !self.segments.iter().any(|slot| used(slot, fork))))
     }
 
+    /// The operator in a group's template whose side output is used, if there is one: a lane has one way
+    /// out for all its members.
+    fn side_of_template(&self) -> Option<OpId> {
+        let closed = || self.segments.iter().filter_map(|slot| slot.closed.as_ref());
+        let templates = || closed().filter(|it| matches!(it.segment.head, Head::Group { .. }));
+        closed().find_map(|it| match it.segment.head {
+            Head::Side { op } if templates().any(|it| it.segment.ops.contains(&op)) => Some(op),
+            _ => None,
+        })
+    }
+
     /// The description, if nothing is wrong with it.
     fn check(&self, query: &str) -> Result<Spec, BuildError> {
         if let Some(error) = self.errors.first() {
@@ -214,6 +225,15 @@ impl Graph {
             let site = &self.sites[op.0 as usize];
             let (operator, location) = (site.name.clone(), site.location.to_string());
             return Err(BuildError::Unused { operator, location });
+        }
+        if let Some(op) = self.side_of_template() {
+            let site = &self.sites[op.0 as usize];
+            let (operator, location) = (site.name.clone(), site.location.to_string());
+            let reason =
+                "in a group's template its side output cannot be used: emit what it has to \
+                          say to the main output"
+                    .to_owned();
+            return Err(BuildError::Operator { operator, location, reason });
         }
         let spec = self.spec();
         if spec.segments.is_empty() { Err(BuildError::Empty(query.to_owned())) } else { Ok(spec) }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::Parser;
 
 use crate::measure::{BenchError, Report, measure};
-use crate::workloads::{Setting, WORKLOADS, Workload};
+use crate::workloads::{KeyKind, Setting, WORKLOADS, Workload};
 
 /// Measures a workload, alone or against a hand-written program that does the same.
 #[derive(Clone, Debug, Parser)]
@@ -23,6 +23,9 @@ pub struct Args {
     /// Queries, where the workload is about many of them.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     queries: u64,
+    /// What the keys of many queries are.
+    #[arg(long, default_value = "u64")]
+    key: KeyKind,
     /// Worker threads.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1024))]
     workers: u64,
@@ -80,6 +83,7 @@ impl Args {
             events: self.events as usize,
             keys: self.keys,
             queries: self.queries as usize,
+            key: self.key,
             workers: self.workers as usize,
             batch: self.batch as usize,
             in_order: !self.unordered,

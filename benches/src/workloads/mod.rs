@@ -14,6 +14,15 @@ use mizzle::{Engine, Event, Query, QueryHandle, Status};
 use crate::data::Data;
 use crate::measure::Took;
 
+/// What keys are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum KeyKind {
+    /// Numbers.
+    U64,
+    /// Names.
+    String,
+}
+
 /// How a workload is run.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -23,6 +32,8 @@ pub struct Setting {
     pub keys: u64,
     /// Queries, where there are many.
     pub queries: usize,
+    /// What their keys are made of.
+    pub key: KeyKind,
     /// Worker threads.
     pub workers: usize,
     /// Events per batch, at most.
@@ -107,6 +118,8 @@ pub const WORKLOADS: &[Workload] = &[
     window::WINDOW_DISORDER,
     union::UNION,
     queries::QUERIES,
+    queries::MEMBERS,
+    queries::GROUP_WINDOW,
     separate::SEPARATE,
 ];
 

@@ -1,15 +1,20 @@
-//! W5: a great many small queries on one stream, as a group: filter by key, map, running average.
+//! W5: a great many small queries on one stream, as a group: filter by key, map, running average; the
+//! same with windows, and with members that nothing matches.
 
+use std::collections::VecDeque;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hashbrown::HashMap;
+use mizzle::aggregate::{count, max, sum};
 use mizzle::source::{BadRecord, Pull, Source};
 use mizzle::stream::Member;
 use mizzle::time::Timestamp;
-use mizzle::{Engine, Event, MemberId, Query, Status};
+use mizzle::{Engine, Event, Group, MemberId, Query, QueryHandle, Status, Windows};
 
-use super::{Many, Outcome, Prepared, Setting, Workload, checksum, late, mix};
+use super::{KeyKind, Many, Outcome, Prepared, Setting, Workload, checksum, late, mix};
 use crate::counting::bytes_of;
 use crate::data::{Reader, Reading, in_order};
 use crate::measure::stopwatch;
@@ -21,10 +26,97 @@ pub(super) const QUERIES: Workload = Workload {
     prepare: |setting| Prepared {
         streams: vec![in_order(setting.events, setting.queries as u64, setting.seed)],
     },
-    mizzle,
+    mizzle: by_kind,
     baseline: hashed,
     second_baseline: Some(sharded),
 };
+
+/// How many members of the workload `members` are matched.
+const MATCHED: u64 = 100;
+
+pub(super) const MEMBERS: Workload = Workload {
+    name: "members",
+    about: "as queries, but 100 of the queries get all events: others must cost nothing",
+    order_shows: false,
+    prepare: |setting| {
+        let matched = MATCHED.min(setting.queries as u64);
+        Prepared { streams: vec![in_order(setting.events, matched, setting.seed)] }
+    },
+    mizzle: by_kind,
+    baseline: hashed,
+    second_baseline: None,
+};
+
+/// Of a hundred members of the workload `group-window` one has open windows.
+const OPEN: u64 = 100;
+/// The windows of `group-window`, in microseconds.
+const SIZE: i64 = 100_000;
+
+pub(super) const GROUP_WINDOW: Workload = Workload {
+    name: "group-window",
+    about: "a query per key with windows of 100 ms, 1 % of them open: count and sum",
+    order_shows: false,
+    prepare: |setting| {
+        let open = (setting.queries as u64).div_ceil(OPEN);
+        Prepared { streams: vec![in_order(setting.events, open, setting.seed)] }
+    },
+    mizzle: windows,
+    baseline: windows_by_hand,
+    second_baseline: None,
+};
+
+/// What keys are made of.
+trait Key: Clone + Hash + Eq + Send + Sync + 'static {
+    /// The keys below `queries`.
+    fn all(queries: usize) -> Vec<Self>;
+}
+
+impl Key for u64 {
+    fn all(queries: usize) -> Vec<Self> {
+        (0..queries as u64).collect()
+    }
+}
+
+/// As a device's name: counted references, so that a reading does not copy it.
+impl Key for Arc<str> {
+    fn all(queries: usize) -> Vec<Self> {
+        (0..queries).map(|key| format!("device-{key:08}").into()).collect()
+    }
+}
+
+fn by_kind(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
+    match setting.key {
+        KeyKind::U64 => mizzle::<u64>(prepared, setting, engine),
+        KeyKind::String => mizzle::<Arc<str>>(prepared, setting, engine),
+    }
+}
+
+fn hashed(prepared: &Prepared, setting: &Setting) -> Outcome {
+    match setting.key {
+        KeyKind::U64 => hashed_by::<u64>(prepared, setting),
+        KeyKind::String => hashed_by::<Arc<str>>(prepared, setting),
+    }
+}
+
+fn sharded(prepared: &Prepared, setting: &Setting) -> Outcome {
+    match setting.key {
+        KeyKind::U64 => sharded_by::<u64>(prepared, setting),
+        KeyKind::String => sharded_by::<Arc<str>>(prepared, setting),
+    }
+}
+
+/// A reading with a key of any kind; the key's number is for the checksum.
+#[derive(Clone)]
+struct Keyed<K> {
+    key: K,
+    number: u64,
+    value: i64,
+}
+
+#[inline]
+fn keyed<K: Key>(keys: &[K], reading: &Reading) -> Keyed<K> {
+    Keyed { key: keys[reading.key as usize].clone(), number: reading.key, value: reading.value }
+}
 
 /// A key's count and sum.
 type Average = (i64, i64);
@@ -42,33 +134,31 @@ fn word(key: u64, average: i64) -> u64 {
     mix(key, average as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
-fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
+fn mizzle<K: Key>(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     let (sink, result) = checksum(|all: u64, event: &Event<(_, (u64, i64))>| {
         let (_, (key, average)) = event.value;
         all.wrapping_add(word(key, average))
     });
-    let many = membership(setting, engine);
+    let keys = K::all(setting.queries);
+    let many = membership(&keys, setting, engine);
     let query = Query::new("queries");
     let gate = Arc::new(AtomicBool::new(false));
+    let readings = Gated { reader: Reader::new(&prepared.streams[0]), gate: gate.clone() };
+    let names = keys.clone();
     let (group, results) = query
-        .source("readings", Gated { reader: Reader::new(&prepared.streams[0]), gate: gate.clone() })
-        .key_by(|reading: &Reading| reading.key)
+        .source("readings", readings)
+        .map(move |reading: Reading| keyed(&names, &reading))
+        .key_by(|reading| reading.key.clone())
         .group("averages", |member: Member<(), _>| {
             member
                 .map(|((), reading)| reading)
-                .apply_stateful((0, 0), |state: &mut Average, reading: Reading| {
-                    (reading.key, average(state, reading.value))
+                .apply_stateful((0, 0), |state: &mut Average, reading: Keyed<K>| {
+                    (reading.number, average(state, reading.value))
                 })
                 .in_order_if(setting.in_order)
         });
     results.sink(sink);
-    let handle =
-        engine.submit(query).unwrap_or_else(|error| panic!("the workload is wrong: {error}"));
-    let members = group.add_all((0..setting.queries as u64).map(|key| (key, ()))).expect("it runs");
-    let last = members[members.len() - 1];
-    // A lane heeds what is said to it in order; so when all have answered, all members are there.
-    assert_eq!(group.members().expect("it runs").len(), setting.queries);
-    assert!(group.inspect(last).expect("it runs").is_some());
+    let handle = fill(engine, query, &group, keys);
     let watch = stopwatch();
     gate.store(true, Ordering::Release);
     assert_eq!(handle.wait(), Status::Completed);
@@ -77,15 +167,31 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     Outcome { checksum, late: late(&handle), took: Some(took), many: Some(many) }
 }
 
+/// Submits `query` and adds a member for each of `keys`, all of them there when it returns.
+fn fill<K: Key, R: Send + 'static>(
+    engine: &Engine,
+    query: Query,
+    group: &Group<K, (), R>,
+    keys: Vec<K>,
+) -> QueryHandle {
+    let handle =
+        engine.submit(query).unwrap_or_else(|error| panic!("the workload is wrong: {error}"));
+    let queries = keys.len();
+    group.add_all(keys.into_iter().map(|key| (key, ()))).expect("it runs");
+    // A lane heeds what is said to it in order; so when all have answered, all members are there.
+    assert_eq!(group.members().expect("it runs").len(), queries);
+    handle
+}
+
 /// What members cost, and their coming and going: as many as there are queries, on a source that is
 /// silent meanwhile.
-fn membership(setting: &Setting, engine: &Engine) -> Many {
+fn membership<K: Key>(keys: &[K], setting: &Setting, engine: &Engine) -> Many {
     let query = Query::new("membership");
-    let (push, readings) = query.push_source("readings", |_: &Reading| Timestamp::from_secs(0));
-    let (group, results) = readings.key_by(|reading: &Reading| reading.key).group(
+    let (push, readings) = query.push_source("readings", |_: &Keyed<K>| Timestamp::from_secs(0));
+    let (group, results) = readings.key_by(|reading| reading.key.clone()).group(
         "averages",
         |member: Member<(), _>| {
-            member.apply_stateful((0, 0), |state: &mut Average, ((), reading): ((), Reading)| {
+            member.apply_stateful((0, 0), |state: &mut Average, ((), reading): ((), Keyed<K>)| {
                 average(state, reading.value)
             })
         },
@@ -96,7 +202,8 @@ fn membership(setting: &Setting, engine: &Engine) -> Many {
     // All lanes have answered: what was said before is done.
     let members = || group.members().expect("it runs").len();
     assert_eq!(members(), 0);
-    let keys: Vec<_> = (0..setting.queries as u64).map(|key| (key, ())).collect();
+    let keys: Vec<_> = keys.iter().map(|key| (key.clone(), ())).collect();
+    let held = keys.capacity() * size_of::<(K, ())>();
     let watch = stopwatch();
     let (ids, bytes) = bytes_of(|| {
         let ids = group.add_all(keys).expect("it runs");
@@ -111,11 +218,10 @@ fn membership(setting: &Setting, engine: &Engine) -> Many {
     drop(push);
     handle.wait();
     // The list of ids is the caller's; the keys were, and are gone.
-    let (ids, keys) =
-        (ids.capacity() * size_of::<MemberId>(), setting.queries * size_of::<(u64, ())>());
-    let added = (bytes - ids as i64 + keys as i64) as f64 / setting.queries as f64;
+    let ids = ids.capacity() * size_of::<MemberId>();
+    let added = (bytes - ids as i64 + held as i64) as f64 / setting.queries as f64;
     Many {
-        bytes_per_query: added - (size_of::<Average>() + size_of::<u64>()) as f64,
+        bytes_per_query: added - (size_of::<Average>() + size_of::<K>()) as f64,
         adds_per_cpu_s: setting.queries as f64 / adding.cpu_seconds,
         removes_per_cpu_s: Some(setting.queries as f64 / removing.cpu_seconds),
     }
@@ -152,15 +258,15 @@ impl Source for Gated {
 }
 
 /// A hash index from key to state.
-fn hashed(prepared: &Prepared, setting: &Setting) -> Outcome {
-    let mut queries: HashMap<u64, Average> =
-        (0..setting.queries as u64).map(|key| (key, (0, 0))).collect();
+fn hashed_by<K: Key>(prepared: &Prepared, setting: &Setting) -> Outcome {
+    let keys = K::all(setting.queries);
+    let mut queries: HashMap<K, Average> = keys.iter().map(|key| (key.clone(), (0, 0))).collect();
     let watch = stopwatch();
     let mut checksum = 0u64;
     for event in prepared.streams[0].iter() {
-        if let Some(state) = queries.get_mut(&event.value.key) {
-            checksum =
-                checksum.wrapping_add(word(event.value.key, average(state, event.value.value)));
+        let reading = keyed(&keys, &event.value);
+        if let Some(state) = queries.get_mut(&reading.key) {
+            checksum = checksum.wrapping_add(word(reading.number, average(state, reading.value)));
         }
     }
     Outcome { checksum, late: 0, took: Some(watch()), many: None }
@@ -169,11 +275,12 @@ fn hashed(prepared: &Prepared, setting: &Setting) -> Outcome {
 const SHARDS: usize = 64;
 
 /// An index per shard, over batches that are sorted by shard first (a counting sort).
-fn sharded(prepared: &Prepared, setting: &Setting) -> Outcome {
+fn sharded_by<K: Key>(prepared: &Prepared, setting: &Setting) -> Outcome {
     let shard = |key: u64| (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize;
-    let mut shards: Vec<HashMap<u64, Average>> = (0..SHARDS).map(|_| HashMap::new()).collect();
-    for key in 0..setting.queries as u64 {
-        shards[shard(key)].insert(key, (0, 0));
+    let keys = K::all(setting.queries);
+    let mut shards: Vec<HashMap<K, Average>> = (0..SHARDS).map(|_| HashMap::new()).collect();
+    for (number, key) in keys.iter().enumerate() {
+        shards[shard(number as u64)].insert(key.clone(), (0, 0));
     }
     let watch = stopwatch();
     let mut checksum = 0u64;
@@ -196,13 +303,91 @@ fn sharded(prepared: &Prepared, setting: &Setting) -> Outcome {
         let mut start = 0;
         for (queries, &end) in shards.iter_mut().zip(&ends) {
             for reading in &sorted[start..end as usize] {
+                let reading = keyed(&keys, reading);
                 if let Some(state) = queries.get_mut(&reading.key) {
-                    checksum =
-                        checksum.wrapping_add(word(reading.key, average(state, reading.value)));
+                    let average = average(state, reading.value);
+                    checksum = checksum.wrapping_add(word(reading.number, average));
                 }
             }
             start = end as usize;
         }
     }
     Outcome { checksum, late: 0, took: Some(watch()), many: None }
+}
+
+/// The same for any order of results.
+#[inline]
+fn window_word(key: u64, start: i64, count: u64, sum: i64) -> u64 {
+    mix(mix(mix(key, start as u64), count), sum as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+}
+
+fn windows(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
+    let (sink, result) = checksum(|all: u64, event: &Event<(MemberId, Closed)>| {
+        let (key, start, count, sum) = event.value.1;
+        all.wrapping_add(window_word(key, start, count, sum))
+    });
+    let query = Query::new("group-window");
+    let gate = Arc::new(AtomicBool::new(false));
+    let readings = Gated { reader: Reader::new(&prepared.streams[0]), gate: gate.clone() };
+    let (group, results) = query
+        .source("readings", readings)
+        .key_by(|reading: &Reading| reading.key)
+        .group("windows", |member: Member<(), _>| {
+            member
+                .window(Windows::tumbling(Duration::from_micros(SIZE as u64)))
+                .aggregate((
+                    max(|((), reading): &((), Reading)| reading.key),
+                    count(),
+                    sum(|((), reading): &((), Reading)| reading.value),
+                ))
+                .in_order_if(setting.in_order)
+                .map(|window| {
+                    let (key, count, sum) = window.value;
+                    (key.unwrap_or(0), window.start.as_micros(), count, sum)
+                })
+        });
+    results.sink(sink);
+    let handle = fill(engine, query, &group, u64::all(setting.queries));
+    let watch = stopwatch();
+    gate.store(true, Ordering::Release);
+    assert_eq!(handle.wait(), Status::Completed);
+    let took = watch();
+    let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
+    Outcome { checksum, late: late(&handle), took: Some(took), many: None }
+}
+
+/// A window that has closed: key, start, count, sum.
+type Closed = (u64, i64, u64, i64);
+
+/// A hash index from key to the open window, and the open windows in order of their ends.
+fn windows_by_hand(prepared: &Prepared, setting: &Setting) -> Outcome {
+    let mut queries: HashMap<u64, (i64, u64, i64)> =
+        (0..setting.queries as u64).map(|key| (key, (0, 0, 0))).collect();
+    let mut open: VecDeque<(i64, u64)> = VecDeque::new();
+    let watch = stopwatch();
+    let mut checksum = 0u64;
+    for event in prepared.streams[0].iter() {
+        let time = event.time.as_micros();
+        while let Some((_, key)) = open.pop_front_if(|(end, _)| *end <= time) {
+            checksum = checksum.wrapping_add(close(key, &mut queries));
+        }
+        if let Some((start, count, sum)) = queries.get_mut(&event.value.key) {
+            if *count == 0 {
+                *start = time - time % SIZE;
+                open.push_back((*start + SIZE, event.value.key));
+            }
+            *count += 1;
+            *sum += event.value.value;
+        }
+    }
+    for (_, key) in open {
+        checksum = checksum.wrapping_add(close(key, &mut queries));
+    }
+    Outcome { checksum, late: 0, took: Some(watch()), many: None }
+}
+
+fn close(key: u64, queries: &mut HashMap<u64, (i64, u64, i64)>) -> u64 {
+    let Some(state) = queries.get_mut(&key) else { return 0 };
+    let (start, count, sum) = std::mem::take(state);
+    window_word(key, start, count, sum)
 }

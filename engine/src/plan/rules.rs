@@ -216,11 +216,8 @@ impl Planner<'_> {
         let name = |op: OpId| &self.site(op).name;
         let group = matches!(self.spec.segments[piece.segment].head, Head::Group { .. });
         if let (true, Some(op)) = (group, flagged) {
-            let why = "so events enter in order; each lane runs its members one at a time anyway";
-            return (
-                Mode::Ordered,
-                format!("{:?} of the template is flagged in-order, {why}", name(op)),
-            );
+            let why = "of the template is flagged in-order, so events enter in order";
+            return (Mode::Ordered, format!("{:?} {why}", name(op)));
         }
         if let Some(op) = flagged {
             return (Mode::Ordered, format!("{:?} is flagged in-order", name(op)));

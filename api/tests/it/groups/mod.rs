@@ -328,6 +328,38 @@ fn a_sink_that_all_members_share_can_ask_for_the_order_of_all() {
     }
 }
 
+/// Says everything twice, the second time aside.
+struct Aside;
+
+impl mizzle::ProcessOp<(), i64> for Aside {
+    type State = ();
+    type Out = i64;
+    type Side = i64;
+
+    fn event(&self, cx: &mut mizzle::ProcessCx<'_, (), i64, i64>, _: &mut (), value: i64) {
+        cx.emit(value);
+        cx.emit_side(value);
+    }
+}
+
+#[test]
+fn a_side_output_in_a_template_is_refused_by_name() {
+    let query = Query::new("aside");
+    let mut side = None;
+    let (_group, results) = query
+        .source("numbers", source::from_iter(0..10i64, |_| at(0)))
+        .key_by(|n| n % 10)
+        .group("tens", |member: Member<(), _>| {
+            let (main, aside) = member.map(|((), n)| n).key_by(|_| ()).process(Aside);
+            side = Some(aside);
+            main
+        });
+    results.collect();
+    side.expect("the template was described").collect();
+    let error = engine(1).submit(query).err().expect("it is refused").to_string();
+    assert!(error.contains("\"process\"") && error.contains("side output"), "{error}");
+}
+
 #[test]
 fn an_id_of_another_group_is_refused() {
     let engine = engine(1);

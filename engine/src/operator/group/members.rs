@@ -228,7 +228,6 @@ where
     }
 
     /// Hands an event to the members that get it, timers first.
-    #[cold]
     #[inline(never)]
     fn hand_to_several(
         &self,
@@ -260,7 +259,8 @@ where
     }
 
     /// Hands an event to a member.
-    #[inline]
+    // Always: as a call of its own it cost a fifth of what it does.
+    #[inline(always)]
     fn hand(
         &self,
         lane: &mut LaneState<S, P, C::State>,
