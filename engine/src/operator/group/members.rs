@@ -8,20 +8,17 @@ use std::sync::Arc;
 use std::vec;
 
 use super::exit::{Exit, Exits, Full, Own};
-use super::lane::{Addition, Change, LaneCounts, MemberReport, StateShown};
-use super::pages::{Living, NOWHERE, Pages, Slot};
+use super::lane::{Change, LaneCounts};
+use super::pages::{NOWHERE, Pages, Slot};
 use super::{MemberId, Select, Watch};
 use crate::event::{Batch, Event};
 use crate::operator::{Consumer, Cx, Failure, Note, OpId, panic_message};
-use crate::state::{Cell, StateError, Visit};
+use crate::state::{StateError, Visit};
 use crate::time::{Timestamp, is_due};
 
 /// Events that are looked up before any of them is handed out: so many that the memory of one member
 /// is fetched while that of others is waited for, so few that it is still in the fastest cache then.
 const TOGETHER: usize = 32;
-
-/// Fewer stale timers than this are left alone.
-const FEW: usize = 64;
 
 /// What the lanes of a group have in common.
 pub struct Program<S, P, C> {
@@ -56,7 +53,7 @@ impl<S, P, C> Program<S, P, C> {
 
 /// A lane of a group.
 pub struct Members<S, P, C> {
-    program: Arc<Program<S, P, C>>,
+    pub(super) program: Arc<Program<S, P, C>>,
     lane: u16,
     lanes: u16,
 }
@@ -70,22 +67,22 @@ impl<S, P, C> Members<S, P, C> {
 
 /// A lane's members and what is known about them.
 pub struct LaneState<S: Select, P, M> {
-    index: S::Index,
-    pages: Pages<S::On, P, M>,
+    pub(super) index: S::Index,
+    pub(super) pages: Pages<S::On, P, M>,
     /// (due, place, generation). An entry that is not what its slot says is stale.
-    timers: BinaryHeap<Reverse<(Timestamp, u32, u32)>>,
+    pub(super) timers: BinaryHeap<Reverse<(Timestamp, u32, u32)>>,
     /// How many slots have a timer there.
-    armed: usize,
-    owns: HashMap<u32, (Box<dyn Own>, u64)>,
-    failures: HashMap<u32, String>,
+    pub(super) armed: usize,
+    pub(super) owns: HashMap<u32, (Box<dyn Own>, u64)>,
+    pub(super) failures: HashMap<u32, String>,
     /// Who gets which event of a batch, see `find`. Kept for its room.
     hits: Vec<u32>,
     watermark: Timestamp,
-    counts: LaneCounts,
+    pub(super) counts: LaneCounts,
     exit: Box<dyn Exit>,
     /// The seat of the member whose functions are running, and what had been emitted before.
-    at_work: u32,
-    emitted: u64,
+    pub(super) at_work: u32,
+    pub(super) emitted: u64,
 }
 
 /// How far a batch has been handed out.
@@ -115,7 +112,7 @@ where
     C: Consumer<(P, S::Event)>,
 {
     /// Does what can be gone on with after a panic until it is done.
-    fn caught(
+    pub(super) fn caught(
         &self,
         lane: &mut LaneState<S, P, C::State>,
         cx: &mut Cx,
@@ -162,7 +159,7 @@ where
         self.program.watch.failed(id, failure, events);
     }
 
-    fn id(&self, slot: &Slot<S::On, P, C::State>) -> MemberId {
+    pub(super) fn id(&self, slot: &Slot<S::On, P, C::State>) -> MemberId {
         MemberId { group: self.program.group, place: slot.place, generation: slot.generation }
     }
 
@@ -362,138 +359,6 @@ where
         let emitted = cx.emitted - lane.emitted;
         slot.results += emitted;
         self.settle_up(lane, cx, seat, due, emitted);
-    }
-
-    fn add(
-        &self,
-        lane: &mut LaneState<S, P, C::State>,
-        cx: &mut Cx,
-        Addition { id, on, params, own }: Addition<S::On, P>,
-    ) {
-        // An initial state is a clone of the user's.
-        let state = match catch_unwind(AssertUnwindSafe(|| self.program.chain.state())) {
-            Ok(state) => state,
-            Err(payload) => {
-                let message = format!("panicked when it began: {}", panic_message(payload));
-                let operator = Some(self.program.op);
-                let failure = Failure { operator, time: None, event: None, message };
-                self.program.watch.failed(id, failure, 0);
-                return self.program.watch.removed(&[id]);
-            }
-        };
-        let seat = lane.pages.settle(id, Living { on, params, state });
-        lane.counts.members += 1;
-        (lane.at_work, lane.emitted) = (seat, cx.emitted);
-        if let Some(own) = own {
-            lane.owns.insert(seat, (own.0, 0));
-        }
-        S::insert(&mut lane.index, seat, &mut lane.pages);
-        lane.at_work = NOWHERE;
-    }
-
-    /// Ends `member`. Whether it was there.
-    fn remove(&self, lane: &mut LaneState<S, P, C::State>, member: MemberId) -> bool {
-        let Some(seat) = lane.pages.seat(member) else { return false };
-        let slot = lane.pages.slot_mut(seat);
-        lane.armed -= usize::from(slot.armed != Timestamp::MAX);
-        if slot.member.is_some() {
-            lane.counts.members -= 1;
-            let LaneState { index, pages, .. } = lane;
-            let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, seat, pages)));
-        } else {
-            lane.counts.failed -= 1;
-            lane.failures.remove(&seat);
-        }
-        let gone = (lane.pages.vacate(seat), lane.owns.remove(&seat));
-        if catch_unwind(AssertUnwindSafe(|| drop(gone))).is_err() {
-            tracing::warn!(%member, "its state panicked when dropped");
-        }
-        true
-    }
-
-    fn change(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, change: Change<S::On, P>) {
-        match change {
-            Change::Add(additions) => {
-                let mut additions = additions.into_iter();
-                self.caught(lane, cx, |lane, cx| {
-                    for addition in additions.by_ref() {
-                        self.add(lane, cx, addition);
-                    }
-                });
-            }
-            Change::Remove(mut members) => {
-                members.retain(|&member| self.remove(lane, member));
-                self.program.watch.removed(&members);
-                self.forget_stale(lane);
-            }
-            Change::Params(member, params) => {
-                let seat = lane.pages.seat(member);
-                let slot = seat.map(|seat| lane.pages.slot_mut(seat));
-                if let Some(living) = slot.and_then(|slot| slot.member.as_mut()) {
-                    living.params = params;
-                }
-            }
-            Change::Look(member, answer) => answer(self.report(lane, member)),
-            Change::List(answer) => {
-                let living = lane.pages.living();
-                answer(living.map(|seat| self.id(lane.pages.slot(seat))).collect());
-            }
-        }
-    }
-
-    /// Lets go of timers of members that are gone, once they are most of the queue.
-    fn forget_stale(&self, lane: &mut LaneState<S, P, C::State>) {
-        if lane.timers.len() <= 2 * lane.armed + FEW {
-            return;
-        }
-        let pages = &lane.pages;
-        lane.timers.retain(|&Reverse((due, place, generation))| {
-            let seat = pages.seat(MemberId { group: 0, place, generation });
-            seat.is_some_and(|seat| pages.slot(seat).armed == due)
-        });
-        lane.timers.shrink_to(2 * lane.armed + FEW);
-    }
-
-    fn report(
-        &self,
-        lane: &mut LaneState<S, P, C::State>,
-        id: MemberId,
-    ) -> Option<MemberReport<S::On, P>> {
-        let seat = lane.pages.seat(id)?;
-        let slot = lane.pages.slot_mut(seat);
-        let mut shown = Shown(Vec::new());
-        let mut next_timer = None;
-        let living = slot.member.as_mut().map(|member| {
-            // It shows what has a name; what has none is passed over.
-            let _ = self.program.chain.visit(&mut member.state, &mut shown);
-            next_timer = self.program.chain.next_timer(&member.state);
-            (member.on.clone(), member.params.clone())
-        });
-        let (events, results) = (slot.events, slot.results);
-        let dropped = lane.owns.get(&seat).map_or(0, |(_, dropped)| *dropped);
-        let failure = lane.failures.get(&seat).cloned();
-        Some(MemberReport {
-            id,
-            living,
-            events,
-            results,
-            dropped,
-            next_timer,
-            state: shown.0,
-            failure,
-        })
-    }
-}
-
-/// Gathers named states in words.
-struct Shown(Vec<StateShown>);
-
-impl Visit for Shown {
-    fn state(&mut self, _: OpId, cell: &mut dyn Cell) -> Result<(), StateError> {
-        if let (Some(name), Some(json)) = (cell.name(), cell.json()) {
-            self.0.push(StateShown { name: name.to_owned(), json });
-        }
-        Ok(())
     }
 }
 

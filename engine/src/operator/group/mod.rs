@@ -17,6 +17,7 @@
 //! | a place that is used again | has another generation: an id of the member before it names nobody |
 
 mod exit;
+mod heed;
 mod intervals;
 mod lane;
 mod members;
