@@ -368,7 +368,10 @@ fn windows_by_hand(prepared: &Prepared, setting: &Setting) -> Outcome {
     let mut checksum = 0u64;
     for event in prepared.streams[0].iter() {
         let time = event.time.as_micros();
-        while let Some((_, key)) = open.pop_front_if(|(end, _)| *end <= time) {
+        while let Some(&(end, key)) = open.front()
+            && end <= time
+        {
+            open.pop_front();
             checksum = checksum.wrapping_add(close(key, &mut queries));
         }
         if let Some((start, count, sum)) = queries.get_mut(&event.value.key) {

@@ -37,6 +37,7 @@ pub struct Cx {
     failure: Option<Box<Failure>>,
     blame: Option<Box<(OpId, Timestamp)>>,
     /// The event being processed, in words, where the user asked for that.
+    #[expect(clippy::box_collection, reason = "a pointer takes less than an empty collection")]
     pub(super) shown: Option<Box<String>>,
 }
 

@@ -38,6 +38,7 @@ impl<T> Slice<T> {
 pub(crate) struct Feed<T> {
     /// The first slice, which nearly always is the only one.
     head: Slice<T>,
+    #[expect(clippy::box_collection, reason = "a pointer takes less than an empty collection")]
     more: Option<Box<VecDeque<Slice<T>>>>,
     depth: usize,
     seen: u64,
@@ -249,6 +250,7 @@ where
 enum Members<T, K> {
     One(Arc<Member<T, K>>),
     // Boxed, because nearly all keys have one.
+    #[expect(clippy::box_collection, reason = "a pointer takes less than an empty collection")]
     Many(Box<Vec<Arc<Member<T, K>>>>),
 }
 
