@@ -36,7 +36,7 @@ impl Question {
     /// The question in words.
     pub fn asks(self) -> &'static str {
         match self {
-            Self::KnockOn => "an aircraft leaves an hour late twice running",
+            Self::KnockOn => "each of 2,601 aircraft: an hour late twice running",
             Self::Storm => "three hours with half of the flights cancelled",
             Self::Hourly => "delays by airport and hour",
             Self::FourInARow => "four planes running leave an hour late",

@@ -402,6 +402,95 @@ fn lc_01_members_that_come_and_go_under_load_leave_nothing_behind() {
     sums.drained();
 }
 
+/// Notes when a switch has been on for a minute.
+struct OnForAMinute;
+
+impl mizzle::ProcessOp<(), bool> for OnForAMinute {
+    type State = ();
+    type Out = ();
+    type Side = ();
+
+    fn event(&self, cx: &mut mizzle::ProcessCx<'_, (), (), ()>, _: &mut (), on: bool) {
+        if on {
+            cx.set_timer(at(cx.time().as_millis() + 60_000));
+        }
+    }
+
+    fn timer(
+        &self,
+        cx: &mut mizzle::ProcessCx<'_, (), (), ()>,
+        _: &mut (),
+        _: mizzle::time::Timestamp,
+    ) {
+        cx.emit(());
+    }
+}
+
+/// The run without a restart: state is not durable yet.
+#[test]
+fn lc_05_a_timer_fires_whatever_becomes_of_the_other_members() {
+    let query = Query::new("switches");
+    let (push, switches) = query.push_source("switches", |&(secs, _): &(i64, u32)| at(secs * 1000));
+    let (group, results) =
+        switches.key_by(|&(_, switch)| switch).group("on", |member: Member<(), _>| {
+            member.map(|_| true).key_by(|_| ()).process(OnForAMinute).0
+        });
+    let found = results.collect();
+    let engine = engine(2);
+    let handle = engine.submit(query).unwrap();
+    let watched = group.add(7, ()).unwrap();
+    push.push((0, 7)).unwrap();
+    eventually("the event", || group.stats().total().events == 1);
+    let others = group.add_all((0..500).map(|switch| (switch, ()))).unwrap();
+    push.push((30, 8)).unwrap();
+    group.set_params(others[7], ()).unwrap();
+    group.remove_all(&others).unwrap();
+    group.members().unwrap();
+    push.push((59, 1)).unwrap();
+    eventually("the events", || group.stats().total().events == 3);
+    assert!(found.is_empty());
+    push.push((60, 1)).unwrap();
+    eventually("the alert", || found.len() == 1);
+    drop(push);
+    completed(&handle);
+    let alerts: Vec<_> = found.events().iter().map(|event| (event.time, event.value.0)).collect();
+    assert_eq!(alerts, [(at(60_000), watched)]);
+}
+
+#[test]
+fn st_03_windows_that_have_closed_keep_nothing() {
+    let query = Query::new("pages");
+    type Page = (i64, u32, std::sync::Arc<[u8]>);
+    let (push, pages) = query.push_source("pages", |page: &Page| at(page.0));
+    let (group, results) = pages.key_by(|page| page.1).group("sizes", |member: Member<(), _>| {
+        member
+            .window(Windows::tumbling(Duration::from_millis(10)))
+            .aggregate(mizzle::aggregate::sum(|((), page): &((), Page)| page.2.len() as i64))
+            .map(|window| window.value)
+    });
+    let found = results.collect();
+    group.add_all((0..2000).map(|key| (key, ()))).unwrap();
+    let engine = engine(2);
+    let handle = engine.submit(query).unwrap();
+    let bytes: std::sync::Arc<[u8]> = vec![0; 1024].into();
+    let before = resident();
+    for n in 0..budget(20, 1000) as i64 {
+        let pages = (0..2000).map(|key| (n % 10, key, bytes.clone())).collect();
+        push.push_all(pages).unwrap();
+    }
+    push.advance(at(10));
+    let events = 2000 * budget(20, 1000);
+    eventually("the sums", || found.len() == 2000);
+    // Nobody holds a page any more but this test.
+    eventually("the pages", || std::sync::Arc::strong_count(&bytes) == 1);
+    let sum: i64 = found.values().iter().map(|(_, sum)| sum).sum();
+    assert_eq!(sum, 1024 * events as i64);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 64 << 20, "{grown} bytes more");
+    handle.cancel();
+    handle.wait();
+}
+
 #[test]
 fn one_hot_key_does_not_keep_the_others_from_going_on() {
     let engine = engine(2);
