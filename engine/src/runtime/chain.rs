@@ -210,6 +210,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
         let at_work = Cell::new(false);
         let ran = catch_unwind(AssertUnwindSafe(|| {
+            self.pass_on_ending(intake);
             let standing = intake.standing();
             if standing > promised.watermark {
                 promised.watermark = standing;
@@ -248,6 +249,13 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         }
         work.over = progress.flow.is_over();
         Ok(pulled.more)
+    }
+
+    /// Tells the intake if the query is to end.
+    fn pass_on_ending(&self, intake: &mut I) {
+        if let Some(flow) = self.frame.query.control.ending() {
+            intake.ending(flow, self.frame.inflow.as_ref().map_or(0, |inflow| inflow.depth()));
+        }
     }
 
     /// Tells the intake when this chain must run even if nothing comes. `true`: at once.
@@ -367,6 +375,7 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let taken = {
             let intake = work.intake();
             catch_unwind(AssertUnwindSafe(|| {
+                self.pass_on_ending(intake);
                 let mut pulled = intake.take(self.batch_size(), &mut batch);
                 let progress = intake.progress();
                 self.hand_over_rejects(&mut pulled, progress);

@@ -36,6 +36,46 @@ fn an_end_fires_what_is_open_and_a_halt_does_not() {
 }
 
 #[test]
+fn a_subscriber_can_be_ended_alone() {
+    let ends: [(fn(&mizzle::QueryHandle), usize, Status); 2] = [
+        (mizzle::QueryHandle::drain, 1, Status::Completed),
+        (mizzle::QueryHandle::stop, 0, Status::Stopped),
+    ];
+    for (end, fires, status) in ends {
+        for workers in [1, 2, 4] {
+            let engine = engine(workers, 16);
+            let (push, pushed) = engine.shared_push_source("pushed", |&n: &i64| at(n));
+            let pushed = pushed.open().unwrap();
+            pushed.start();
+            let keyed = pushed.key_by(|_| ());
+            let hour = Windows::tumbling(Duration::from_secs(3_600));
+            let (whole, on_key) = (Query::new("whole"), Query::new("on key"));
+            let outs = [
+                whole.subscribe(&pushed).window(hour).aggregate(count()).collect(),
+                on_key.subscribe(&keyed.at(())).window(hour).aggregate(count()).collect(),
+            ];
+            let running = [engine.submit(whole).unwrap(), engine.submit(on_key).unwrap()];
+            let (stays, seen) = noting(&engine, &pushed);
+            (0..10).for_each(|n| push.push(n).unwrap());
+            eventually("all events", || pushed.subscribers().iter().all(|it| it.seen == 10));
+            running.iter().for_each(end);
+            running.iter().for_each(|query| assert_eq!(over(query), status));
+            eventually("that they leave", || pushed.subscribers().len() == 1);
+            push.push(10).unwrap();
+            for out in outs {
+                assert_eq!(
+                    out.values().iter().map(|w| w.value).collect::<Vec<_>>(),
+                    vec![10; fires]
+                );
+            }
+            drop(push);
+            completed(&stays);
+            assert_eq!(seen.lock().unwrap().len(), 11);
+        }
+    }
+}
+
+#[test]
 fn subscribers_of_a_source_that_fails_fail_with_it() {
     let engine = engine(2, 16);
     let broken =

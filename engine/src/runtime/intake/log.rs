@@ -10,22 +10,64 @@ use crate::runtime::query::Inflow;
 use crate::runtime::shared::{Cursor, Logged, Seat};
 use crate::time::{Reorder, Timestamp, is_due};
 
+/// A subscriber that has been told to end: what waited then is still taken, unless it is to stop.
+#[derive(Default)]
+struct Leaving {
+    flow: Option<Flow>,
+    left: u32,
+}
+
+impl Leaving {
+    fn told(&mut self, flow: Flow, waiting: usize) {
+        let waiting =
+            if flow == Flow::Ended { u32::try_from(waiting).unwrap_or(u32::MAX) } else { 0 };
+        match self.flow {
+            // Stopped while it drains.
+            Some(Flow::Ended) if flow == Flow::Halted => *self = Self { flow: Some(flow), left: 0 },
+            Some(_) => {}
+            None => *self = Self { flow: Some(flow), left: waiting },
+        }
+    }
+
+    /// How it ends, if nothing of what waited is left.
+    fn over(&self) -> Option<Flow> {
+        self.flow.filter(|_| self.left == 0)
+    }
+
+    /// Accounts for a take.
+    fn took(&mut self, pulled: &mut Pulled) {
+        if self.flow.is_some() {
+            let taken = u32::try_from(pulled.taken + pulled.lost).unwrap_or(u32::MAX);
+            self.left = if pulled.more { self.left.saturating_sub(taken) } else { 0 };
+            pulled.more &= self.left > 0;
+        }
+    }
+}
+
 /// Everything that a shared source publishes.
 pub(crate) struct LogIntake<T: Send + Sync + 'static> {
     cursor: Arc<Cursor<T>>,
     promised: Progress,
+    leaving: Leaving,
 }
 
 impl<T: Send + Sync + 'static> LogIntake<T> {
     pub(crate) fn new(cursor: Arc<Cursor<T>>) -> Self {
-        Self { cursor, promised: Progress::NONE }
+        Self { cursor, promised: Progress::NONE, leaving: Leaving::default() }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Intake for LogIntake<T> {
     type Item = T;
 
+    fn ending(&mut self, flow: Flow, waiting: usize) {
+        self.leaving.told(flow, waiting);
+    }
+
     fn take(&mut self, budget: usize, batch: &mut Batch<T>) -> Pulled {
+        if self.leaving.over().is_some() {
+            return Pulled::default();
+        }
         let mut entries = Vec::new();
         let taken = self.cursor.take(budget, &mut entries);
         let mut pulled = Pulled { more: taken.more, lost: taken.lost, ..Pulled::default() };
@@ -41,16 +83,23 @@ impl<T: Clone + Send + Sync + 'static> Intake for LogIntake<T> {
         pulled.late = batch.late_count() as u64;
         let watermark = self.promised.watermark.max(taken.promise.watermark);
         self.promised = Progress { watermark, ..taken.promise };
+        self.leaving.took(&mut pulled);
         pulled
     }
 
     fn progress(&self) -> Progress {
-        self.promised
+        ending(self.promised, &self.leaving)
     }
 
     fn close(&mut self) {
         self.cursor.leave();
     }
+}
+
+/// What is promised, or that the subscriber ends, whichever comes first.
+fn ending(promised: Progress, leaving: &Leaving) -> Progress {
+    let flow = leaving.over().filter(|_| !promised.flow.is_over()).unwrap_or(promised.flow);
+    Progress { flow, ..promised }
 }
 
 /// What a shared source publishes of one key.
@@ -59,11 +108,12 @@ pub(crate) struct KeyIntake<T: 'static> {
     promised: Progress,
     /// The timer that the source knows of; [`Timestamp::MAX`] for none.
     armed: Timestamp,
+    leaving: Leaving,
 }
 
 impl<T: Send + 'static> KeyIntake<T> {
     pub(crate) fn new(seat: Arc<dyn Seat<T>>) -> Self {
-        Self { seat, promised: Progress::NONE, armed: Timestamp::MAX }
+        Self { seat, promised: Progress::NONE, armed: Timestamp::MAX, leaving: Leaving::default() }
     }
 }
 
@@ -77,8 +127,15 @@ impl<T: Send + 'static> Intake for KeyIntake<T> {
         self.promised.watermark
     }
 
+    fn ending(&mut self, flow: Flow, waiting: usize) {
+        self.leaving.told(flow, waiting);
+    }
+
     fn take(&mut self, _: usize, batch: &mut Batch<T>) -> Pulled {
         let mut pulled = Pulled::default();
+        if self.leaving.over().is_some() {
+            return pulled;
+        }
         // Before the look into the feed: README.md says why.
         let newest = self.seat.cell().read();
         let mut feed = self.seat.feed().lock();
@@ -107,11 +164,12 @@ impl<T: Send + 'static> Intake for KeyIntake<T> {
                 self.seat.has_room_again();
             }
         }
+        self.leaving.took(&mut pulled);
         pulled
     }
 
     fn progress(&self) -> Progress {
-        self.promised
+        ending(self.promised, &self.leaving)
     }
 
     fn rest(&mut self, next_timer: Option<Timestamp>) -> bool {
@@ -187,6 +245,10 @@ impl<I: Intake> Intake for Sorted<I> {
     fn rest(&mut self, next_timer: Option<Timestamp>) -> bool {
         let held = self.stage.as_ref().and_then(|stage| stage.events.earliest());
         self.inner.rest(next_timer.into_iter().chain(held).min())
+    }
+
+    fn ending(&mut self, flow: Flow, waiting: usize) {
+        self.inner.ending(flow, waiting);
     }
 
     fn held(&self) -> usize {

@@ -98,6 +98,10 @@ pub trait Intake: Send + 'static {
         false
     }
 
+    /// The query has been told to end like `flow`, while `waiting` events wait for this intake. Told
+    /// before each take. Sources and ports look for themselves.
+    fn ending(&mut self, _flow: Flow, _waiting: usize) {}
+
     /// The promise after what was handed out.
     fn progress(&self) -> Progress;
 
