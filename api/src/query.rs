@@ -102,6 +102,9 @@ pub(crate) struct Graph {
     /// Operators behind which at least one stream must lead to a sink.
     forks: Vec<OpId>,
     errors: Vec<BuildError>,
+    /// It has been submitted, refused or dropped: whatever is still put behind its streams is let go of,
+    /// so that nobody waits for it.
+    gone: bool,
     /// The lines of push sources, type-erased: dropped with the description, they tell those who push.
     lines: Vec<Box<dyn Any>>,
     /// What an engine must be for a subscription of this query.
@@ -190,6 +193,9 @@ impl Graph {
         draft: Draft,
         close: impl FnOnce(&mut Closing<'_>) + 'static,
     ) {
+        if self.gone {
+            return;
+        }
         let segment = Segment { head: draft.head, inputs: draft.inputs, ops: draft.ops };
         self.segments[draft.segment].closed = Some(Closed { segment, close: Box::new(close) });
     }
@@ -242,6 +248,7 @@ impl Graph {
     /// Takes out what builds the chains, and the lines. What streams that are still about do to the
     /// rest comes to nothing.
     fn take(&mut self) -> (Vec<Closer>, Vec<Box<dyn Any>>) {
+        self.gone = true;
         let closed = self.segments.iter_mut().filter_map(|slot| slot.closed.take());
         (closed.map(|closed| closed.close).collect(), std::mem::take(&mut self.lines))
     }

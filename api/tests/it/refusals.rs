@@ -198,3 +198,16 @@ fn who_receives_from_a_query_that_never_ran_is_told() {
     assert_eq!(told.recv_timeout(GUARD), Ok(true));
     drop(loose);
 }
+
+#[test]
+fn what_is_put_behind_a_stream_of_a_query_that_is_gone_ends_at_once() {
+    let query = Query::new("gone");
+    let shared = numbers(&query).share();
+    let kept = shared.clone();
+    drop(query);
+    let received = shared.channel(1, WhenFull::Wait);
+    let (done, told) = mpsc::channel();
+    std::thread::spawn(move || done.send(received.recv().is_none()));
+    assert_eq!(told.recv_timeout(GUARD), Ok(true));
+    drop(kept);
+}

@@ -276,3 +276,30 @@ fn several_queries_on_one_key_come_and_go() {
     completed(&stay.0);
     assert!(stay.1.values().into_iter().eq((0..50).map(|n| 2 * n + 1)));
 }
+
+/// So many and so far out of order that the stage sorts only the part that is due next.
+#[test]
+fn what_a_stage_behind_a_key_holds_comes_as_soon_as_the_watermark_reaches_it() {
+    const EVENTS: i64 = 60_000;
+    let engine = engine(2, 1024);
+    let (push, pushed) = engine.shared_push_source("pushed", |&n: &i64| at(n));
+    let pushed = pushed.watermarks(Watermarks::bounded(Duration::from_secs(1_000))).open().unwrap();
+    pushed.start();
+    let query = Query::new("sorted");
+    let seen = query
+        .subscribe(&pushed.key_by(|_| ()).at(()))
+        .apply_stateful(0, |_, n| n)
+        .in_order()
+        .collect();
+    let query_handle = engine.submit(query).unwrap();
+    // A prime step visits every number once, far from the one before.
+    push.push_all((0..EVENTS).map(|n| n * 7_919 % EVENTS).collect()).unwrap();
+    eventually("the events", || pushed.subscribers().iter().all(|it| it.seen == EVENTS as u64));
+    for reached in (0..EVENTS).step_by(1_777) {
+        push.advance(at(reached));
+        eventually("what is due", || seen.len() as i64 == reached + 1);
+    }
+    drop(push);
+    completed(&query_handle);
+    assert!(seen.values().into_iter().eq(0..EVENTS));
+}

@@ -244,6 +244,9 @@ impl<I: Intake> Intake for Sorted<I> {
 
     fn rest(&mut self, next_timer: Option<Timestamp>) -> bool {
         let held = self.stage.as_ref().and_then(|stage| stage.events.earliest());
+        // The stage's answer may be early. What the watermark has reached is out, so nothing is held
+        // that is not later; and a timer that is due already would never be armed.
+        let held = held.map(|held| held.max(self.inner.progress().watermark.next()));
         self.inner.rest(next_timer.into_iter().chain(held).min())
     }
 

@@ -284,6 +284,9 @@ impl<T: Send + Sync + 'static> Log<T> {
     pub(super) fn break_off(&self) {
         let failure = self.origin.get().and_then(|(_, query)| query.upgrade()?.failure());
         let mut woken = Vec::new();
+        // Who waits for room there is the source itself, which would be kept for ever.
+        let waiters = std::mem::take(&mut self.tail.lock().waiters);
+        drop(waiters);
         let halted = Progress { watermark: self.cell.watermark(), flow: Flow::Halted };
         if let Some(failure) = failure {
             let message = format!("the shared source {:?} failed: {failure}", self.name);
