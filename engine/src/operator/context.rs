@@ -27,18 +27,24 @@ pub struct Cx {
     pub counters: Counters,
     /// What this batch leaves behind for other chains, in the order in which it was flushed.
     pub outbox: Vec<Box<dyn Parcel>>,
-    /// Whose results are being made, in a group.
-    pub member: MemberId,
-    /// How many results a group's lane has gathered, ever.
-    pub emitted: u64,
-    /// What a group's lane gathers until the batch is over.
-    pub(super) results: Option<Box<dyn Any + Send>>,
+    /// What a group's lane gathers; `None` in every other chain.
+    pub(super) gathering: Option<Box<Gathering>>,
     // What few chains ever need is boxed: there may be a great many of them.
     failure: Option<Box<Failure>>,
     blame: Option<Box<(OpId, Timestamp)>>,
     /// The event being processed, in words, where the user asked for that.
     #[expect(clippy::box_collection, reason = "a pointer takes less than an empty collection")]
     pub(super) shown: Option<Box<String>>,
+}
+
+/// What a group's lane gathers until a batch is over.
+pub(super) struct Gathering {
+    /// Whose results are being made.
+    pub member: MemberId,
+    /// How many there have been, ever.
+    pub emitted: u64,
+    /// The results.
+    pub results: Box<dyn Any + Send>,
 }
 
 /// Something said to a chain's first operator through its inbox, so that it has a place among the
@@ -102,6 +108,12 @@ impl Cx {
     /// For a chain that is ordered or not, run as shard `shard`.
     pub fn new(ordered: bool, shard: u16) -> Self {
         Self { ordered, shard, ..Self::default() }
+    }
+
+    /// What this lane gathers.
+    #[inline(always)]
+    pub(super) fn gathering(&mut self) -> &mut Gathering {
+        self.gathering.as_mut().expect("a lane opens its exit before its members run")
     }
 
     /// Runs a user's function. Should it panic, its operator and the event's time are known; when it

@@ -1,12 +1,12 @@
 //! Where members' results go. Their type is hidden from the lane, which does not know its template's
 //! output, at the price of one look at a type per result.
 
-use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::MemberId;
 use crate::event::{Batch, Event};
+use crate::operator::context::Gathering;
 use crate::operator::{Consumer, Cx};
 use crate::state::{StateError, Visit};
 use crate::time::Timestamp;
@@ -23,9 +23,8 @@ impl<R> Default for Results<R> {
 /// What a lane gathers in [`Cx`] until the batch is over.
 pub(super) type Gathered<R> = Batch<(MemberId, R)>;
 
-fn gathered<R: Send + 'static>(cx: &mut Cx) -> &mut Gathered<R> {
-    let results = cx.results.as_mut().and_then(|results| results.downcast_mut());
-    results.expect("a lane gathers the results of its template")
+fn gathered<R: Send + 'static>(gathering: &mut Gathering) -> &mut Gathered<R> {
+    gathering.results.downcast_mut().expect("a lane gathers the results of its template")
 }
 
 impl<R: Send + 'static> Consumer<R> for Results<R> {
@@ -35,9 +34,11 @@ impl<R: Send + 'static> Consumer<R> for Results<R> {
 
     #[inline]
     fn event(&self, _: &mut (), cx: &mut Cx, event: Event<R>) {
-        let (member, late) = (cx.member, cx.late);
-        cx.emitted += 1;
-        gathered(cx).push(event.map(|value| (member, value)), late);
+        let late = cx.late;
+        let gathering = cx.gathering();
+        gathering.emitted += 1;
+        let member = gathering.member;
+        gathered(gathering).push(event.map(|value| (member, value)), late);
     }
 
     fn watermark(&self, _: &mut (), _: &mut Cx, _: Timestamp) {}
@@ -95,7 +96,7 @@ struct Typed<R, M> {
 impl<R: Send + 'static, M: Mailbox<R>> Own for Typed<R, M> {
     fn take(&mut self, cx: &mut Cx, count: usize) -> Result<u64, Full> {
         let mut dropped = 0;
-        let results = gathered::<R>(cx);
+        let results = gathered::<R>(cx.gathering());
         for event in results.split_off(results.len() - count) {
             match self.mailbox.accept(event.map(|(_, value)| value)) {
                 Ok(()) => {}
@@ -158,31 +159,31 @@ struct TypedExit<R, N: Consumer<(MemberId, R)>> {
 
 impl<R: Send + 'static, N: Consumer<(MemberId, R)>> TypedExit<R, N> {
     fn pass_on(&mut self, cx: &mut Cx) {
-        let mut results = std::mem::take(gathered::<R>(cx));
+        let mut results = std::mem::take(gathered::<R>(cx.gathering()));
         self.next.batch(&mut self.state, cx, &mut results);
-        *gathered::<R>(cx) = results;
+        *gathered::<R>(cx.gathering()) = results;
     }
 }
 
 impl<R: Send + 'static, N: Consumer<(MemberId, R)>> Exit for TypedExit<R, N> {
     fn open(&self, cx: &mut Cx) {
-        if cx.results.is_none() {
-            let results: Box<dyn Any + Send> = Box::new(Gathered::<R>::default());
-            cx.results = Some(results);
-        }
+        cx.gathering.get_or_insert_with(|| {
+            let results = Box::new(Gathered::<R>::default());
+            Box::new(Gathering { member: MemberId::default(), emitted: 0, results })
+        });
     }
 
     fn forget(&self, cx: &mut Cx, count: usize) {
-        let results = gathered::<R>(cx);
+        let results = gathered::<R>(cx.gathering());
         results.split_off(results.len() - count);
     }
 
     fn gathered(&self, cx: &mut Cx) -> usize {
-        gathered::<R>(cx).len()
+        gathered::<R>(cx.gathering()).len()
     }
 
     fn sort(&self, cx: &mut Cx, from: usize) {
-        gathered::<R>(cx).events_mut()[from..].sort_by_key(|event| event.time);
+        gathered::<R>(cx.gathering()).events_mut()[from..].sort_by_key(|event| event.time);
     }
 
     fn watermark(&mut self, cx: &mut Cx, watermark: Timestamp) {

@@ -39,7 +39,7 @@ where
         };
         let seat = lane.pages.settle(id, Living { on, params, state });
         lane.counts.members += 1;
-        (lane.at_work, lane.emitted) = (seat, cx.emitted);
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
         if let Some(own) = own {
             lane.owns.insert(seat, (own.0, 0));
         }

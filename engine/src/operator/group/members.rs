@@ -127,9 +127,9 @@ where
                 cx.counters.failed += 1;
                 continue;
             }
-            let undone = (cx.emitted - lane.emitted) as usize;
+            let undone = (cx.gathering().emitted - lane.emitted) as usize;
             lane.exit.forget(cx, undone);
-            cx.emitted = lane.emitted;
+            cx.gathering().emitted = lane.emitted;
             let (operator, time) = match blame {
                 Some((operator, time)) => (operator, Some(time)),
                 None => (self.program.op, None),
@@ -268,8 +268,8 @@ where
     ) {
         let slot = lane.pages.slot_mut(seat);
         let Some(member) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (seat, cx.emitted);
-        cx.member =
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
+        cx.gathering().member =
             MemberId { group: self.program.group, place: slot.place, generation: slot.generation };
         if late && lane.watermark > Timestamp::MIN {
             // A member is told of watermarks when something of it is due. This one decides what a
@@ -282,7 +282,7 @@ where
         let event = Event::new(event.time, (member.params.clone(), event.value));
         self.program.chain.event(&mut member.state, cx, event);
         let due = self.program.chain.next_timer(&member.state);
-        let emitted = cx.emitted - lane.emitted;
+        let emitted = cx.gathering().emitted - lane.emitted;
         slot.results += emitted;
         if due.is_some_and(|due| due < slot.armed) || (emitted > 0 && !lane.owns.is_empty()) {
             self.settle_up(lane, cx, seat, due, emitted);
@@ -350,13 +350,13 @@ where
         slot.armed = Timestamp::MAX;
         lane.armed -= 1;
         let Some(living) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (seat, cx.emitted);
-        cx.member = member;
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
+        cx.gathering().member = member;
         cx.late = false;
         lane.counts.timers += 1;
         self.program.chain.watermark(&mut living.state, cx, due);
         let due = self.program.chain.next_timer(&living.state);
-        let emitted = cx.emitted - lane.emitted;
+        let emitted = cx.gathering().emitted - lane.emitted;
         slot.results += emitted;
         self.settle_up(lane, cx, seat, due, emitted);
     }
@@ -397,7 +397,7 @@ where
 
     fn batch(&self, lane: &mut Self::State, cx: &mut Cx, batch: &mut Batch<S::Event>) {
         lane.exit.open(cx);
-        let before = cx.emitted;
+        let before = cx.gathering().emitted;
         let (events, late) = batch.parts();
         let late = late.into_iter().peekable();
         let mut at = At { events: events.drain(..), late, position: 0, next: 0, present: None };
@@ -410,7 +410,7 @@ where
             lane.hits = hits;
         }
         lane.at_work = NOWHERE;
-        lane.counts.results += cx.emitted - before;
+        lane.counts.results += cx.gathering().emitted - before;
     }
 
     fn note(&self, lane: &mut Self::State, cx: &mut Cx, note: Note) {
@@ -422,9 +422,9 @@ where
     fn watermark(&self, lane: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
         lane.exit.open(cx);
         lane.watermark = watermark;
-        let before = cx.emitted;
+        let before = cx.gathering().emitted;
         self.caught(lane, cx, |lane, cx| self.fire(lane, cx, watermark));
-        lane.counts.results += cx.emitted - before;
+        lane.counts.results += cx.gathering().emitted - before;
         lane.exit.watermark(cx, watermark);
     }
 
@@ -434,20 +434,20 @@ where
         let mut order: Vec<_> = pages.living().map(|seat| (pages.slot(seat).armed, seat)).collect();
         order.sort_unstable();
         let mut order = order.into_iter();
-        let (before, emitted) = (lane.exit.gathered(cx), cx.emitted);
+        let (before, emitted) = (lane.exit.gathered(cx), cx.gathering().emitted);
         self.caught(lane, cx, |lane, cx| {
             for (_, seat) in order.by_ref() {
                 let slot = lane.pages.slot_mut(seat);
-                cx.member = self.id(slot);
+                cx.gathering().member = self.id(slot);
                 let Some(member) = &mut slot.member else { continue };
-                (lane.at_work, lane.emitted) = (seat, cx.emitted);
+                (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
                 self.program.chain.end(&mut member.state, cx);
-                let emitted = cx.emitted - lane.emitted;
+                let emitted = cx.gathering().emitted - lane.emitted;
                 slot.results += emitted;
                 self.settle_up(lane, cx, seat, None, emitted);
             }
         });
-        lane.counts.results += cx.emitted - emitted;
+        lane.counts.results += cx.gathering().emitted - emitted;
         if cx.ordered {
             lane.exit.sort(cx, before);
         }
