@@ -31,7 +31,8 @@ fn the_demo_is_right_with_any_number_of_workers() {
             assert!(report.contains(&format!("✓ {verdict}, all right")), "{report}");
         }
         assert!(report.contains("✓ All answers are right."), "{report}");
-        assert!(report.contains("\"follow\" is flagged in-order; its reorder stage"), "{report}");
+        assert!(report.contains("\"follow\" of the template is flagged in-order"), "{report}");
+        assert!(report.contains("for \"follow\"; its reorder stage held"), "{report}");
         assert!(!report.contains("what the flags change"), "{report}");
         assert!(!report.contains('\x1b'), "colours are for terminals: {report}");
     }
@@ -76,7 +77,8 @@ fn one_flag_mends_one_answer() {
 #[test]
 fn explain_prints_plans_and_runs_nothing() {
     let text = out(&mizzle(&["demo", "--explain", "--workers", "2"]));
-    assert!(text.contains("[0] ordered: \"follow\" is flagged in-order"), "{text}");
+    let lanes = "[1] ordered in 8 shards: \"follow\" of the template is flagged in-order";
+    assert!(text.contains(lanes), "{text}");
     assert!(!text.contains("answers"), "{text}");
     let text = out(&mizzle(&["demo", "--explain=mermaid", "--unordered"]));
     assert_eq!(text.matches("flowchart LR").count(), 4, "{text}");
