@@ -10,6 +10,7 @@ use mizzle_engine::operator::group::{
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
+use mizzle_engine::state::hash;
 
 use super::{BoxedStream, KeyedStream, Stream};
 use crate::build::{Build, Closing, FromPort};
@@ -63,6 +64,16 @@ where
     }
 }
 
+/// Where events leave for the lanes of a group whose members may lie in any: each for all of them.
+fn to_all<T: Clone + Send + 'static>(
+    op: OpId,
+    closing: &mut Closing<'_>,
+    from: usize,
+    ports: &[Arc<Port<T>>],
+) -> Outlet<T> {
+    closing.assembler.fanout(op, from, ports)
+}
+
 impl<B, K, KF> KeyedStream<B, K, KF>
 where
     B: Build,
@@ -107,26 +118,13 @@ where
         P: Clone + Send + Sync + 'static,
         C: Build<Head = FromGroup<P, ByKey<B::Out, K, KF>>>,
     {
-        let (router, select) = (ByKey::new(self.key.clone()), ByKey::new(self.key));
-        self.stream.grouped(
-            name,
-            Location::caller(),
-            select,
-            template,
-            move |op, closing, from, ports| {
-                closing.assembler.lanes(from, op, ports, move |event| router.route(event))
-            },
-        )
+        let (route, select) = (self.key.clone(), ByKey::new(self.key));
+        let location = Location::caller();
+        self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
+            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
+        })
     }
-}
 
-impl<B, K, KF> KeyedStream<B, K, KF>
-where
-    B: Build,
-    B::Out: Clone,
-    K: Hash + Eq + Clone + Send + 'static,
-    KF: Fn(&B::Out) -> K + Clone + Send + Sync + 'static,
-{
     /// As [`group`](Self::group), with members on a key and an interval of what `value` finds in an
     /// event: added for `(key, Span::above(20.0))`, a member gets the events of its key whose value
     /// lies there. Those it does not want cost it nothing: an index finds the members. A value that
@@ -144,10 +142,10 @@ where
         P: Clone + Send + Sync + 'static,
         C: Build<Head = FromGroup<P, ByKeyAndRange<B::Out, K, V, KF, VF>>>,
     {
-        let (router, select) = (ByKey::new(self.key.clone()), ByKeyAndRange::new(self.key, value));
+        let (route, select) = (self.key.clone(), ByKeyAndRange::new(self.key, value));
         let location = Location::caller();
         self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, move |event| router.route(event))
+            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
         })
     }
 
@@ -163,10 +161,8 @@ where
         P: Clone + Send + Sync + 'static,
         C: Build<Head = FromGroup<P, BySet<B::Out, K, KF>>>,
     {
-        let (location, select) = (Location::caller(), BySet::new(self.key));
-        self.stream.grouped(name, location, select, template, |op, closing, from, ports| {
-            closing.assembler.fanout(op, from, ports)
-        })
+        let select = BySet::new(self.key);
+        self.stream.grouped(name, Location::caller(), select, template, to_all)
     }
 }
 
@@ -211,10 +207,8 @@ where
         P: Clone + Send + Sync + 'static,
         C: Build<Head = FromGroup<P, ByRange<B::Out, V, VF>>>,
     {
-        let (location, select) = (Location::caller(), ByRange::new(value));
-        self.grouped(name, location, select, template, |op, closing, from, ports| {
-            closing.assembler.fanout(op, from, ports)
-        })
+        let select = ByRange::new(value);
+        self.grouped(name, Location::caller(), select, template, to_all)
     }
 
     fn grouped<P, S, C, U>(
@@ -243,7 +237,7 @@ where
             lanes: lanes.clone(),
             exits: exits.clone(),
         };
-        let head = Head::Group { op, spreads: S::SPREADS };
+        let head = Head::Group { op };
         let member = Stream::new(&graph, head, vec![self.draft.segment], (op, Duty::Sink), build);
         let segment = member.draft.segment;
         let made = template(member);

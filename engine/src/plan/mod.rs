@@ -77,8 +77,6 @@ pub enum Head {
     Group {
         /// The operator that stands for the group in reports.
         op: OpId,
-        /// Whether every lane must see every event.
-        spreads: bool,
     },
     /// One other segment whose time stamps are assigned anew.
     Retimed {

@@ -83,7 +83,6 @@ impl<On, P, R> Clone for Group<On, P, R> {
 
 /// What the handles of a group share with its lanes.
 pub struct Shared<On, P> {
-    name: String,
     number: u32,
     bucket: fn(&On) -> Option<u32>,
     check: fn(&On) -> Result<(), String>,
@@ -174,7 +173,6 @@ impl<On: Send + 'static, P: Send + 'static> Shared<On, P> {
             failures: Mutex::default(),
         };
         let shared = Arc::new(Self {
-            name: name.to_owned(),
             number,
             bucket: S::bucket,
             check: S::check,
@@ -223,7 +221,7 @@ impl<On: Send + 'static, P: Send + 'static> Shared<On, P> {
     }
 
     fn closed(&self) -> GroupError {
-        GroupError::Closed(self.name.clone())
+        GroupError::Closed(self.heard.name.clone())
     }
 
     /// Says `change` to the lane of `bucket`, or has it wait for that lane.
@@ -247,7 +245,7 @@ impl<On: Send + 'static, P: Send + 'static> Shared<On, P> {
     /// A free place for a member that selects `on`.
     fn place(&self, on: &On) -> Result<MemberId, GroupError> {
         (self.check)(on)
-            .map_err(|reason| GroupError::Selects { group: self.name.clone(), reason })?;
+            .map_err(|reason| GroupError::Selects { group: self.heard.name.clone(), reason })?;
         // Relaxed: any bucket will do.
         let any = || self.any.fetch_add(1, Ordering::Relaxed) % BUCKETS;
         let bucket = (self.bucket)(on).unwrap_or_else(any);
@@ -264,7 +262,7 @@ impl<On: Send + 'static, P: Send + 'static> Shared<On, P> {
         if id.group == self.number {
             Ok(())
         } else {
-            Err(GroupError::Foreign { id, group: self.name.clone() })
+            Err(GroupError::Foreign { id, group: self.heard.name.clone() })
         }
     }
 
@@ -275,7 +273,7 @@ impl<On: Send + 'static, P: Send + 'static> Shared<On, P> {
         make: impl FnOnce(Box<dyn FnOnce(A) + Send>) -> Change<On, P>,
     ) -> Result<A, GroupError> {
         if self.lanes.get().is_none() && matches!(*self.phase.lock(), Phase::Described(_)) {
-            return Err(GroupError::NotRunning(self.name.clone()));
+            return Err(GroupError::NotRunning(self.heard.name.clone()));
         }
         let reply = Arc::new(Reply { answer: Mutex::new(None), parker: Parker::default() });
         let sender = Sender(reply.clone());
@@ -313,7 +311,7 @@ where
 {
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.shared.name
+        &self.shared.heard.name
     }
 
     /// Adds a member for the events that `on` selects. It gets those that reach the group from now

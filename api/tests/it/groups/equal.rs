@@ -18,7 +18,7 @@ use mizzle::{
 };
 use proptest::prelude::*;
 
-use crate::faults::{at, budget, engine, eventually, ms};
+use crate::faults::{at, budget, eventually, ms};
 
 /// Time in milliseconds, key, value.
 type Item = (i64, u8, i64);
@@ -218,7 +218,7 @@ fn quiet(handle: &QueryHandle, sent: u64) -> bool {
 
 fn run<T: Template>(case: &Case, template: T) {
     let engine = Engine::builder().workers(case.workers).batch(case.batch).build().unwrap();
-    let alone = engine_of_one();
+    let alone = crate::faults::engine(1);
     let query = Query::new("group");
     let (push, items) = query.push_source("items", |item: &Item| at(item.0));
     let (group, results) = items
@@ -291,10 +291,6 @@ fn run<T: Template>(case: &Case, template: T) {
             assert_eq!(ours, alone, "{:?} {status:?}\n{}", single.id, handle.plan().explain());
         }
     }
-}
-
-fn engine_of_one() -> Engine {
-    engine(1)
 }
 
 proptest! {

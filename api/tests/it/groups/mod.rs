@@ -15,7 +15,7 @@ use mizzle::{
     Windows, source,
 };
 
-use crate::faults::{at, budget, completed, engine, eventually};
+use crate::faults::{at, budget, completed, engine, eventually, resident};
 
 type Reading = (u32, i64);
 /// A group of running sums, its source, and what its members found.
@@ -373,10 +373,9 @@ fn an_id_of_another_group_is_refused() {
     b.drained();
 }
 
-/// Bytes that this process holds.
-fn resident() -> usize {
-    let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    pages.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
+/// By how many bytes this process has grown since it held `before`; none where the system does not tell.
+fn grown(before: Option<u64>) -> u64 {
+    before.zip(resident()).map_or(0, |(before, now)| now.saturating_sub(before))
 }
 
 #[test]
@@ -396,8 +395,8 @@ fn lc_01_members_that_come_and_go_under_load_leave_nothing_behind() {
     assert_eq!(sums.group.members().unwrap(), []);
     assert_eq!(sums.group.stats().total().members, 0);
     // The sums that were found are kept by the sink: sixteen bytes and a name each.
-    let kept = sums.found.len() * 48;
-    let grown = resident().saturating_sub(before).saturating_sub(2 * kept);
+    let kept = sums.found.len() as u64 * 48;
+    let grown = grown(before).saturating_sub(2 * kept);
     assert!(grown < 16 << 20, "{grown} bytes more after {cycles} cycles");
     sums.drained();
 }
@@ -485,7 +484,7 @@ fn st_03_windows_that_have_closed_keep_nothing() {
     eventually("the pages", || std::sync::Arc::strong_count(&bytes) == 1);
     let sum: i64 = found.values().iter().map(|(_, sum)| sum).sum();
     assert_eq!(sum, 1024 * events as i64);
-    let grown = resident().saturating_sub(before);
+    let grown = grown(before);
     assert!(grown < 64 << 20, "{grown} bytes more");
     handle.cancel();
     handle.wait();

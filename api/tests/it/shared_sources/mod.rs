@@ -7,17 +7,10 @@ mod many;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use mizzle::time::Timestamp;
 use mizzle::{Engine, Query, QueryHandle, SharedSource, Status, source};
 
-/// How long something may take that takes no time: only a guard against hanging.
-const GUARD: Duration = Duration::from_secs(60);
-
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
-}
+use crate::faults::{GUARD, at, eventually};
 
 fn engine(workers: usize, batch: usize) -> Engine {
     Engine::builder().workers(workers).batch(batch).build().unwrap()
@@ -36,15 +29,6 @@ fn over(query: &QueryHandle) -> Status {
 
 fn completed(query: &QueryHandle) {
     assert_eq!(over(query), Status::Completed);
-}
-
-/// Waits until `reached` holds.
-fn eventually(what: &str, mut reached: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !reached() {
-        assert!(begun.elapsed() < GUARD, "never came: {what}");
-        std::thread::sleep(Duration::from_micros(200));
-    }
 }
 
 /// What a query sees, as it comes.

@@ -73,9 +73,9 @@ pub enum Full {
 
 /// A mailbox, its type hidden.
 pub(super) trait Own: Send {
-    /// Takes the last `count` results out of those gathered; how many it dropped, or that its member
-    /// is to fail.
-    fn take(&mut self, cx: &mut Cx, count: usize) -> Result<u64, Full>;
+    /// Takes the last `count` results out of those gathered; how many it dropped. `None`: its member is
+    /// to fail.
+    fn take(&mut self, cx: &mut Cx, count: usize) -> Option<u64>;
 }
 
 /// A mailbox for a member that is added, its type hidden.
@@ -94,17 +94,17 @@ struct Typed<R, M> {
 }
 
 impl<R: Send + 'static, M: Mailbox<R>> Own for Typed<R, M> {
-    fn take(&mut self, cx: &mut Cx, count: usize) -> Result<u64, Full> {
+    fn take(&mut self, cx: &mut Cx, count: usize) -> Option<u64> {
         let mut dropped = 0;
         let results = gathered::<R>(cx.gathering());
         for event in results.split_off(results.len() - count) {
             match self.mailbox.accept(event.map(|(_, value)| value)) {
                 Ok(()) => {}
                 Err(Full::Drop) => dropped += 1,
-                Err(Full::Fail) => return Err(Full::Fail),
+                Err(Full::Fail) => return None,
             }
         }
-        Ok(dropped)
+        Some(dropped)
     }
 }
 

@@ -7,7 +7,7 @@ use super::lane::{Addition, Change, MemberReport, StateShown};
 use super::members::{LaneState, Members};
 use super::pages::{Living, NOWHERE};
 use super::{MemberId, Select};
-use crate::operator::{Consumer, Cx, Failure, OpId, panic_message};
+use crate::operator::{Consumer, Cx, Failure, OpId, contained, panic_message};
 use crate::state::{Cell, StateError, Visit};
 use crate::time::Timestamp;
 
@@ -55,14 +55,14 @@ where
         if slot.member.is_some() {
             lane.counts.members -= 1;
             let LaneState { index, pages, .. } = lane;
-            let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, seat, pages)));
+            contained(|| S::remove(index, seat, pages));
         } else {
             lane.counts.failed -= 1;
             lane.failures.remove(&seat);
         }
         let gone = (lane.pages.vacate(seat), lane.owns.remove(&seat));
-        if catch_unwind(AssertUnwindSafe(|| drop(gone))).is_err() {
-            tracing::warn!(%member, "its state panicked when dropped");
+        if let Some(message) = contained(|| drop(gone)) {
+            tracing::warn!(%member, "its state panicked when dropped: {message}");
         }
         true
     }

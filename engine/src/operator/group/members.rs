@@ -7,12 +7,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::vec;
 
-use super::exit::{Exit, Exits, Full, Own};
+use super::exit::{Exit, Exits, Own};
 use super::lane::{Change, LaneCounts};
-use super::pages::{NOWHERE, Pages, Slot};
+use super::pages::{Living, NOWHERE, Pages, Slot};
 use super::{MemberId, Select, Watch};
 use crate::event::{Batch, Event};
-use crate::operator::{Consumer, Cx, Failure, Note, OpId, panic_message};
+use crate::operator::{Consumer, Cx, Failure, Note, OpId, contained, panic_message};
 use crate::state::{StateError, Visit};
 use crate::time::{Timestamp, is_due};
 
@@ -123,7 +123,7 @@ where
             let seat = std::mem::replace(&mut lane.at_work, NOWHERE);
             let blame = cx.take_blame();
             if seat == NOWHERE {
-                // An event that is for nobody panicked when dropped.
+                // An event panicked that was copied, or dropped because it is for nobody.
                 cx.counters.failed += 1;
                 continue;
             }
@@ -145,14 +145,14 @@ where
     fn fail(&self, lane: &mut LaneState<S, P, C::State>, seat: u32, failure: Failure) {
         let LaneState { index, pages, owns, .. } = lane;
         // The user's `Eq`, `Hash` and `Drop` may panic too.
-        let _ = catch_unwind(AssertUnwindSafe(|| S::remove(index, seat, pages)));
+        contained(|| S::remove(index, seat, pages));
         let slot = pages.slot_mut(seat);
         let id = self.id(slot);
         lane.armed -= usize::from(slot.armed != Timestamp::MAX);
         slot.armed = Timestamp::MAX;
         let events = slot.events;
         let (living, own) = (slot.member.take(), owns.remove(&seat));
-        let _ = catch_unwind(AssertUnwindSafe(|| drop((living, own))));
+        contained(|| drop((living, own)));
         lane.counts.members -= 1;
         lane.counts.failed += 1;
         lane.failures.insert(seat, failure.message.clone());
@@ -249,6 +249,8 @@ where
                     self.hand(lane, cx, seat, event, late);
                 }
             } else {
+                // Should the copy panic, no member is to blame: this one misses the event.
+                lane.at_work = NOWHERE;
                 let (event, late) = (event.clone(), *late);
                 self.hand(lane, cx, seat, event, late);
             }
@@ -266,21 +268,38 @@ where
         event: Event<S::Event>,
         late: bool,
     ) {
+        let (chain, watermark) = (&self.program.chain, lane.watermark);
+        self.visit_member(lane, cx, seat, 1, |member, cx| {
+            if late && watermark > Timestamp::MIN {
+                // A member is told of watermarks when something of it is due. This one decides what a
+                // late event still counts in.
+                cx.late = false;
+                chain.watermark(&mut member.state, cx, watermark);
+            }
+            cx.late = late;
+            let event = Event::new(event.time, (member.params.clone(), event.value));
+            chain.event(&mut member.state, cx, event);
+        });
+    }
+
+    /// Calls functions of the member at `seat`, if it lives, with `events` events; what they emit is
+    /// the member's, and so is a panic.
+    #[inline(always)]
+    fn visit_member(
+        &self,
+        lane: &mut LaneState<S, P, C::State>,
+        cx: &mut Cx,
+        seat: u32,
+        events: u64,
+        run: impl FnOnce(&mut Living<S::On, P, C::State>, &mut Cx),
+    ) {
         let slot = lane.pages.slot_mut(seat);
+        let id = self.id(slot);
         let Some(member) = &mut slot.member else { return };
         (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
-        cx.gathering().member =
-            MemberId { group: self.program.group, place: slot.place, generation: slot.generation };
-        if late && lane.watermark > Timestamp::MIN {
-            // A member is told of watermarks when something of it is due. This one decides what a
-            // late event still counts in.
-            cx.late = false;
-            self.program.chain.watermark(&mut member.state, cx, lane.watermark);
-        }
-        cx.late = late;
-        slot.events += 1;
-        let event = Event::new(event.time, (member.params.clone(), event.value));
-        self.program.chain.event(&mut member.state, cx, event);
+        cx.gathering().member = id;
+        slot.events += events;
+        run(member, cx);
         let due = self.program.chain.next_timer(&member.state);
         let emitted = cx.gathering().emitted - lane.emitted;
         slot.results += emitted;
@@ -317,11 +336,11 @@ where
     fn divert(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, seat: u32, emitted: usize) {
         let Some((own, dropped)) = lane.owns.get_mut(&seat) else { return };
         match own.take(cx, emitted) {
-            Ok(lost) => {
+            Some(lost) => {
                 *dropped += lost;
                 lane.counts.dropped += lost;
             }
-            Err(Full::Drop | Full::Fail) => {
+            None => {
                 let message = "its channel is full".to_owned();
                 let operator = Some(self.program.op);
                 self.fail(lane, seat, Failure { operator, time: None, event: None, message });
@@ -349,16 +368,12 @@ where
         }
         slot.armed = Timestamp::MAX;
         lane.armed -= 1;
-        let Some(living) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
-        cx.gathering().member = member;
         cx.late = false;
         lane.counts.timers += 1;
-        self.program.chain.watermark(&mut living.state, cx, due);
-        let due = self.program.chain.next_timer(&living.state);
-        let emitted = cx.gathering().emitted - lane.emitted;
-        slot.results += emitted;
-        self.settle_up(lane, cx, seat, due, emitted);
+        let chain = &self.program.chain;
+        self.visit_member(lane, cx, seat, 0, |member, cx| {
+            chain.watermark(&mut member.state, cx, due);
+        });
     }
 }
 
@@ -436,15 +451,9 @@ where
         let mut order = order.into_iter();
         let (before, emitted) = (lane.exit.gathered(cx), cx.gathering().emitted);
         self.caught(lane, cx, |lane, cx| {
+            let chain = &self.program.chain;
             for (_, seat) in order.by_ref() {
-                let slot = lane.pages.slot_mut(seat);
-                cx.gathering().member = self.id(slot);
-                let Some(member) = &mut slot.member else { continue };
-                (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
-                self.program.chain.end(&mut member.state, cx);
-                let emitted = cx.gathering().emitted - lane.emitted;
-                slot.results += emitted;
-                self.settle_up(lane, cx, seat, None, emitted);
+                self.visit_member(lane, cx, seat, 0, |member, cx| chain.end(&mut member.state, cx));
             }
         });
         lane.counts.results += cx.gathering().emitted - emitted;

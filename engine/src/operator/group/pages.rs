@@ -44,7 +44,7 @@ pub(super) struct Living<On, P, S> {
 /// The seats of a lane.
 pub(super) struct Pages<On, P, S> {
     pages: Vec<Page<On, P, S>>,
-    /// Pages with a free seat, and pages without any.
+    /// Pages with a free seat.
     open: Vec<u32>,
     /// The first bucket, and for each the seats of its places.
     first: u32,

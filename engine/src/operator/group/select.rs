@@ -19,14 +19,8 @@ pub trait Select: Send + Sync + 'static {
     /// What finds the members of a lane.
     type Index: Default + Send + 'static;
 
-    /// Whether members that one event is for may live in different lanes, so that every lane must see
-    /// every event. Else an event goes to the lane of its [`route`](Select::route).
-    const SPREADS: bool;
-
-    /// The hash by which an event finds its lane; what it means where selection spreads is nothing.
-    fn route(&self, event: &Self::Event) -> u64;
-
-    /// The bucket of a member that selects `on`; `None`: any.
+    /// The bucket of a member that selects `on`, in the lane that events for it are routed to. `None`:
+    /// any; then every lane must see every event.
     fn bucket(on: &Self::On) -> Option<u32>;
 
     /// Refuses what could never select anything, and says why.
@@ -83,13 +77,6 @@ where
     type On = K;
     /// Of each key the member added last: the ring's tail.
     type Index = HashTable<u32>;
-
-    const SPREADS: bool = false;
-
-    #[inline]
-    fn route(&self, event: &T) -> u64 {
-        hash(&(self.key)(event))
-    }
 
     fn bucket(on: &K) -> Option<u32> {
         Some(bucket_of(hash(on)))
@@ -171,12 +158,6 @@ where
     type On = Span<V>;
     type Index = Intervals<V>;
 
-    const SPREADS: bool = true;
-
-    fn route(&self, _: &T) -> u64 {
-        0
-    }
-
     fn bucket(_: &Span<V>) -> Option<u32> {
         None
     }
@@ -231,13 +212,6 @@ where
     type Event = T;
     type On = (K, Span<V>);
     type Index = Keyed<K, Intervals<V>>;
-
-    const SPREADS: bool = false;
-
-    #[inline]
-    fn route(&self, event: &T) -> u64 {
-        hash(&(self.key)(event))
-    }
 
     fn bucket((key, _): &Self::On) -> Option<u32> {
         Some(bucket_of(hash(key)))
@@ -298,12 +272,6 @@ where
     /// A key that comes twice counts once.
     type On = Vec<K>;
     type Index = Keyed<K, Vec<u32>>;
-
-    const SPREADS: bool = true;
-
-    fn route(&self, _: &T) -> u64 {
-        0
-    }
 
     fn bucket(_: &Vec<K>) -> Option<u32> {
         None
