@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mizzle_engine::operator::{Consumer, OpId};
-use mizzle_engine::runtime::{Assembler, Line, Port};
+use mizzle_engine::runtime::{Assembler, GroupCore, Line, Port};
 use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::time::{Timestamp, Watermarks};
 
@@ -85,15 +85,32 @@ impl<S: Source> Build for FromSource<S> {
 
 /// Where a stream starts with what other threads push.
 pub struct FromPush<T: Send + 'static> {
-    pub(crate) line: Described<T>,
+    pub(crate) line: Described<Line<T>>,
     pub(crate) watermarks: Watermarks<T>,
 }
 
-/// A line that stands in a description: if that goes without having been submitted, those who push
-/// are told so, instead of waiting for ever for room.
-pub(crate) struct Described<T: Send + 'static>(pub(crate) Arc<Line<T>>);
+/// Something that those outside hold a handle to while it stands in a description.
+pub(crate) trait Awaited {
+    /// The description is gone: unless an engine has it, none ever will, and those outside are told.
+    fn described(&self);
+}
 
-impl<T: Send + 'static> Drop for Described<T> {
+impl<T: Send + 'static> Awaited for Line<T> {
+    fn described(&self) {
+        Line::described(self);
+    }
+}
+
+impl<On: Send + 'static, P: Send + 'static> Awaited for GroupCore<On, P> {
+    fn described(&self) {
+        GroupCore::described(self);
+    }
+}
+
+/// Its place in a description: nobody waits for ever for a query that was not submitted.
+pub(crate) struct Described<A: Awaited>(pub(crate) Arc<A>);
+
+impl<A: Awaited> Drop for Described<A> {
     fn drop(&mut self) {
         self.0.described();
     }

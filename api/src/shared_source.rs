@@ -64,7 +64,7 @@ where
 }
 
 /// What other threads push.
-struct Pushed<T: Send + 'static>(Described<T>);
+struct Pushed<T: Send + 'static>(Described<Line<T>>);
 
 impl<T: Clone + Send + Sync + 'static> Input<T> for Pushed<T> {
     fn assemble(

@@ -13,7 +13,7 @@ use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
 use mizzle_engine::state::hash;
 
 use super::{BoxedStream, KeyedStream, Stream};
-use crate::build::{Build, Closing, FromPort};
+use crate::build::{Build, Closing, Described, FromPort};
 use crate::query::Duty;
 
 /// The events of one member, each with the member's parameters: where a group's template starts.
@@ -26,7 +26,7 @@ pub type Member<P, S> = Stream<FromGroup<P, S>>;
 pub struct FromGroup<P: Send + 'static, S: Select> {
     op: OpId,
     select: S,
-    core: Described<S::On, P>,
+    core: Described<GroupCore<S::On, P>>,
     /// The lanes' inboxes, for what is upstream: known once the template has been closed.
     lanes: Lanes<S::Event>,
     /// Makes the lanes' exits; the type of the results is known only to it.
@@ -36,16 +36,6 @@ pub struct FromGroup<P: Send + 'static, S: Select> {
 type Lanes<T> = std::rc::Rc<std::cell::RefCell<Vec<Arc<Port<T>>>>>;
 type MakeExits =
     std::rc::Rc<std::cell::RefCell<Option<Box<dyn FnOnce(&mut Closing<'_>) -> Exits>>>>;
-
-/// A group that stands in a description: if that goes without having been submitted, those who add
-/// members are told so.
-struct Described<On: Send + 'static, P: Send + 'static>(Arc<GroupCore<On, P>>);
-
-impl<On: Send + 'static, P: Send + 'static> Drop for Described<On, P> {
-    fn drop(&mut self) {
-        self.0.described();
-    }
-}
 
 impl<P, S> Build for FromGroup<P, S>
 where

@@ -3,10 +3,27 @@
 use std::time::Duration;
 
 use mizzle::aggregate::count;
+use mizzle::sink::Collected;
 use mizzle::time::Watermarks;
-use mizzle::{BuildError, Query, SharedSource, Status, Windows, source};
+use mizzle::{
+    BuildError, Engine, Query, QueryHandle, SharedSource, Status, Windowed, Windows, source,
+};
 
 use super::{at, completed, engine, eventually, noting, numbers, over};
+
+type Counts = Collected<Windowed<(), u64>>;
+
+/// Two queries that count by the hour: everything, and one key of it.
+fn counting(engine: &Engine, numbers: &SharedSource<i64>) -> ([QueryHandle; 2], [Counts; 2]) {
+    let hour = Windows::tumbling(Duration::from_secs(3_600));
+    let (whole, on_key) = (Query::new("whole"), Query::new("on key"));
+    let key = numbers.key_by(|_| ()).at(());
+    let outs = [
+        whole.subscribe(numbers).window(hour).aggregate(count()).collect(),
+        on_key.subscribe(&key).window(hour).aggregate(count()).collect(),
+    ];
+    ([engine.submit(whole).unwrap(), engine.submit(on_key).unwrap()], outs)
+}
 
 #[test]
 fn an_end_fires_what_is_open_and_a_halt_does_not() {
@@ -17,14 +34,7 @@ fn an_end_fires_what_is_open_and_a_halt_does_not() {
         let (push, pushed) = engine.shared_push_source("pushed", |&n: &i64| at(n));
         let pushed = pushed.open().unwrap();
         pushed.start();
-        let keyed = pushed.key_by(|_| ());
-        let hour = Windows::tumbling(Duration::from_secs(3_600));
-        let (whole, on_key) = (Query::new("whole"), Query::new("on key"));
-        let outs = [
-            whole.subscribe(&pushed).window(hour).aggregate(count()).collect(),
-            on_key.subscribe(&keyed.at(())).window(hour).aggregate(count()).collect(),
-        ];
-        let running = [engine.submit(whole).unwrap(), engine.submit(on_key).unwrap()];
+        let (running, outs) = counting(&engine, &pushed);
         (0..10).for_each(|n| push.push(n).unwrap());
         eventually("all events", || pushed.subscribers().iter().all(|it| it.seen == 10));
         end(&pushed);
@@ -37,24 +47,15 @@ fn an_end_fires_what_is_open_and_a_halt_does_not() {
 
 #[test]
 fn a_subscriber_can_be_ended_alone() {
-    let ends: [(fn(&mizzle::QueryHandle), usize, Status); 2] = [
-        (mizzle::QueryHandle::drain, 1, Status::Completed),
-        (mizzle::QueryHandle::stop, 0, Status::Stopped),
-    ];
+    let ends: [(fn(&QueryHandle), usize, Status); 2] =
+        [(QueryHandle::drain, 1, Status::Completed), (QueryHandle::stop, 0, Status::Stopped)];
     for (end, fires, status) in ends {
         for workers in [1, 2, 4] {
             let engine = engine(workers, 16);
             let (push, pushed) = engine.shared_push_source("pushed", |&n: &i64| at(n));
             let pushed = pushed.open().unwrap();
             pushed.start();
-            let keyed = pushed.key_by(|_| ());
-            let hour = Windows::tumbling(Duration::from_secs(3_600));
-            let (whole, on_key) = (Query::new("whole"), Query::new("on key"));
-            let outs = [
-                whole.subscribe(&pushed).window(hour).aggregate(count()).collect(),
-                on_key.subscribe(&keyed.at(())).window(hour).aggregate(count()).collect(),
-            ];
-            let running = [engine.submit(whole).unwrap(), engine.submit(on_key).unwrap()];
+            let (running, outs) = counting(&engine, &pushed);
             let (stays, seen) = noting(&engine, &pushed);
             (0..10).for_each(|n| push.push(n).unwrap());
             eventually("all events", || pushed.subscribers().iter().all(|it| it.seen == 10));
