@@ -47,6 +47,15 @@ pub(super) struct Gathering {
     pub results: Box<dyn Any + Send>,
 }
 
+impl Gathering {
+    /// The results that come are `member`'s. How many there have been so far.
+    #[inline(always)]
+    pub fn enter(&mut self, member: MemberId) -> u64 {
+        self.member = member;
+        self.emitted
+    }
+}
+
 /// Something said to a chain's first operator through its inbox, so that it has a place among the
 /// events: what it is, those two know.
 pub type Note = Box<dyn Any + Send>;

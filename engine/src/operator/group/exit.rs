@@ -1,6 +1,7 @@
 //! Where members' results go. Their type is hidden from the lane, which does not know its template's
 //! output, at the price of one look at a type per result.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -24,7 +25,12 @@ impl<R> Default for Results<R> {
 pub(super) type Gathered<R> = Batch<(MemberId, R)>;
 
 fn gathered<R: Send + 'static>(gathering: &mut Gathering) -> &mut Gathered<R> {
-    gathering.results.downcast_mut().expect("a lane gathers the results of its template")
+    typed(&mut *gathering.results)
+}
+
+#[inline(always)]
+fn typed<R: Send + 'static>(results: &mut (dyn Any + Send)) -> &mut Gathered<R> {
+    results.downcast_mut().expect("a lane gathers the results of its template")
 }
 
 impl<R: Send + 'static> Consumer<R> for Results<R> {
@@ -35,10 +41,10 @@ impl<R: Send + 'static> Consumer<R> for Results<R> {
     #[inline]
     fn event(&self, _: &mut (), cx: &mut Cx, event: Event<R>) {
         let late = cx.late;
-        let gathering = cx.gathering();
-        gathering.emitted += 1;
-        let member = gathering.member;
-        gathered(gathering).push(event.map(|value| (member, value)), late);
+        let Gathering { member, emitted, results } = cx.gathering();
+        *emitted += 1;
+        let results = typed(&mut **results);
+        results.push(event.map(|value| (*member, value)), late);
     }
 
     fn watermark(&self, _: &mut (), _: &mut Cx, _: Timestamp) {}

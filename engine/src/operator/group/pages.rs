@@ -4,6 +4,8 @@
 //! is known. Where in its lane's memory it lives is its *seat*: seats are filled one after the other,
 //! so that a small group is small. A directory leads from places to seats; indexes hold seats.
 
+use std::num::NonZeroU32;
+
 use super::MemberId;
 use crate::time::Timestamp;
 
@@ -17,10 +19,8 @@ const PAGE: usize = 1024;
 /// No seat.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// A seat that is taken.
+/// A seat. Of a member with a key and a state of three words in all it takes one line of cache.
 pub(super) struct Slot<On, P, S> {
-    pub place: u32,
-    pub generation: u32,
     /// The members before and behind this one that select the same, in a ring.
     before: u32,
     behind: u32,
@@ -36,9 +36,24 @@ pub(super) struct Slot<On, P, S> {
 
 /// What a living member has.
 pub(super) struct Living<On, P, S> {
+    pub place: u32,
+    /// One more than its generation, so that a seat needs no word of its own to say that it is empty.
+    birth: NonZeroU32,
     pub on: On,
     pub params: P,
     pub state: S,
+}
+
+impl<On, P, S> Living<On, P, S> {
+    pub fn new(member: MemberId, on: On, params: P, state: S) -> Self {
+        let birth = NonZeroU32::MIN.saturating_add(member.generation);
+        Self { place: member.place, birth, on, params, state }
+    }
+
+    #[inline(always)]
+    pub fn generation(&self) -> u32 {
+        self.birth.get() - 1
+    }
 }
 
 /// The seats of a lane.
@@ -82,8 +97,8 @@ impl<On, P, S> Pages<On, P, S> {
         &mut self.pages[seat as usize / PAGE].slots[seat as usize % PAGE]
     }
 
-    /// Seats `member`.
-    pub fn settle(&mut self, member: MemberId, living: Living<On, P, S>) -> u32 {
+    /// Seats `living`.
+    pub fn settle(&mut self, living: Living<On, P, S>) -> u32 {
         let number = self.open.last().copied().unwrap_or_else(|| {
             // The first page grows with its members; those of a large group are made whole.
             let room = if self.pages.is_empty() { 0 } else { PAGE };
@@ -97,9 +112,8 @@ impl<On, P, S> Pages<On, P, S> {
             NOWHERE => (page.slots.len(), number * PAGE as u32 + page.slots.len() as u32),
             free => (free as usize % PAGE, free),
         };
+        let place = living.place;
         let slot = Slot {
-            place: member.place,
-            generation: member.generation,
             before: seat,
             behind: seat,
             events: 0,
@@ -115,7 +129,7 @@ impl<On, P, S> Pages<On, P, S> {
         if page.taken == PAGE {
             self.open.pop();
         }
-        self.record(member.place, seat);
+        self.record(place, seat);
         seat
     }
 
@@ -128,19 +142,23 @@ impl<On, P, S> Pages<On, P, S> {
         seats[position] = seat;
     }
 
-    /// The seat of `member`, until it is vacated.
-    pub fn seat(&self, member: MemberId) -> Option<u32> {
-        let bucket = (member.place % BUCKETS).checked_sub(self.first)? as usize;
-        let seat = *self.seats.get(bucket)?.get((member.place / BUCKETS) as usize)?;
-        let page = self.pages.get(seat as usize / PAGE)?;
-        let slot = page.slots.get(seat as usize % PAGE)?;
-        (slot.generation == member.generation && slot.place == member.place).then_some(seat)
+    /// Who has `place` sits at this seat, alive or failed.
+    pub fn taken(&self, place: u32) -> Option<u32> {
+        let bucket = (place % BUCKETS).checked_sub(self.first)? as usize;
+        let seat = *self.seats.get(bucket)?.get((place / BUCKETS) as usize)?;
+        (seat != NOWHERE).then_some(seat)
     }
 
-    /// Frees `seat`. A page that nobody sits in any more gives its memory back.
-    pub fn vacate(&mut self, seat: u32) -> Option<Living<On, P, S>> {
+    /// The seat of `member`, if it lives.
+    pub fn seat(&self, member: MemberId) -> Option<u32> {
+        let seat = self.taken(member.place)?;
+        let living = self.slot(seat).member.as_ref()?;
+        (living.generation() == member.generation).then_some(seat)
+    }
+
+    /// Frees `seat`, that of `place`. A page that nobody sits in any more gives its memory back.
+    pub fn vacate(&mut self, seat: u32, place: u32) -> Option<Living<On, P, S>> {
         let (number, index) = (seat as usize / PAGE, seat as usize % PAGE);
-        let place = self.slot(seat).place;
         self.record(place, NOWHERE);
         let page = &mut self.pages[number];
         if page.taken == PAGE {
@@ -149,7 +167,7 @@ impl<On, P, S> Pages<On, P, S> {
         page.taken -= 1;
         let slot = &mut page.slots[index];
         let living = slot.member.take();
-        (slot.place, slot.behind) = (NOWHERE, page.free);
+        slot.behind = page.free;
         page.free = seat;
         if page.taken == 0 {
             (page.slots, page.free) = (Vec::new(), NOWHERE);
@@ -157,12 +175,13 @@ impl<On, P, S> Pages<On, P, S> {
         living
     }
 
-    /// The seats of all living members.
-    pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
+    /// All living members, each with its seat.
+    pub fn living(&self) -> impl Iterator<Item = (u32, &Living<On, P, S>)> + '_ {
         self.pages.iter().enumerate().flat_map(|(number, page)| {
             let slots = page.slots.iter().enumerate();
-            let living = slots.filter(|(_, slot)| slot.member.is_some());
-            living.map(move |(index, _)| (number * PAGE + index) as u32)
+            slots.filter_map(move |(index, slot)| {
+                Some(((number * PAGE + index) as u32, slot.member.as_ref()?))
+            })
         })
     }
 }
