@@ -4,7 +4,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::OpId;
-use super::group::MemberId;
+use super::group::Name;
 use crate::time::Timestamp;
 
 /// Handed to an operator with every element.
@@ -39,8 +39,10 @@ pub struct Cx {
 
 /// What a group's lane gathers until a batch is over.
 pub(super) struct Gathering {
+    /// The group.
+    pub group: u32,
     /// Whose results are being made.
-    pub member: MemberId,
+    pub member: Name,
     /// How many there have been, ever.
     pub emitted: u64,
     /// The results.
@@ -50,7 +52,7 @@ pub(super) struct Gathering {
 impl Gathering {
     /// The results that come are `member`'s. How many there have been so far.
     #[inline(always)]
-    pub fn enter(&mut self, member: MemberId) -> u64 {
+    pub fn enter(&mut self, member: Name) -> u64 {
         self.member = member;
         self.emitted
     }

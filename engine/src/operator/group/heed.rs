@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::lane::{Addition, Change, MemberReport, StateShown};
 use super::members::{LaneState, Members};
-use super::pages::{Living, NOWHERE};
+use super::pages::{Living, NOWHERE, Name};
 use super::{MemberId, Select};
 use crate::operator::{Consumer, Cx, Failure, OpId, contained, panic_message};
 use crate::state::{Cell, StateError, Visit};
@@ -37,7 +37,7 @@ where
                 return self.program.watch.removed(&[id]);
             }
         };
-        let seat = lane.pages.settle(Living::new(id, on, params, state));
+        let seat = lane.pages.settle(Living { name: Name::new(id), on, params, state });
         lane.counts.members += 1;
         (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
         if let Some(own) = own {

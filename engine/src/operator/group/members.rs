@@ -170,8 +170,7 @@ where
 
     #[inline(always)]
     pub(super) fn id(&self, member: &Living<S::On, P, C::State>) -> MemberId {
-        let (place, generation) = (member.place, member.generation());
-        MemberId { place, generation, group: self.program.group }
+        member.name.of(self.program.group)
     }
 
     /// Finds out who gets which event.
@@ -270,7 +269,7 @@ where
     ) {
         let slot = lane.pages.slot_mut(seat);
         let Some(member) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (seat, cx.gathering().enter(self.id(member)));
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().enter(member.name));
         slot.events += 1;
         if late && lane.watermark > Timestamp::MIN {
             // A member is told of watermarks when something of it is due. This one decides what a late
@@ -294,7 +293,7 @@ where
         run: impl FnOnce(&mut C::State, &mut Cx),
     ) {
         let Some(member) = &mut lane.pages.slot_mut(seat).member else { return };
-        (lane.at_work, lane.emitted) = (seat, cx.gathering().enter(self.id(member)));
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().enter(member.name));
         run(&mut member.state, cx);
         self.settle_up(lane, cx, seat);
     }
@@ -311,7 +310,7 @@ where
         if let Some(due) = due.filter(|&due| due < slot.armed) {
             lane.armed += usize::from(slot.armed == Timestamp::MAX);
             slot.armed = due;
-            lane.timers.push(Reverse((due, member.place, member.generation())));
+            lane.timers.push(Reverse((due, member.name.place(), member.name.generation())));
         }
         if emitted > 0 && !lane.owns.is_empty() {
             lane.at_work = NOWHERE;
@@ -398,7 +397,7 @@ where
     }
 
     fn batch(&self, lane: &mut Self::State, cx: &mut Cx, batch: &mut Batch<S::Event>) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         let before = cx.gathering().emitted;
         let (events, late) = batch.parts();
         let mut late = late.into_iter();
@@ -418,13 +417,13 @@ where
     }
 
     fn note(&self, lane: &mut Self::State, cx: &mut Cx, note: Note) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         let change = note.downcast::<Change<S::On, P>>();
         self.change(lane, cx, *change.expect("a lane is told of changes to its own members"));
     }
 
     fn watermark(&self, lane: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         lane.watermark = watermark;
         let before = cx.gathering().emitted;
         self.caught(lane, cx, |lane, cx| self.fire(lane, cx, watermark));
@@ -433,7 +432,7 @@ where
     }
 
     fn end(&self, lane: &mut Self::State, cx: &mut Cx) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         let pages = &lane.pages;
         let seats = pages.living().map(|(seat, _)| (pages.slot(seat).armed, seat));
         let mut order: Vec<_> = seats.collect();
@@ -454,7 +453,7 @@ where
     }
 
     fn flush(&self, lane: &mut Self::State, cx: &mut Cx) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         lane.exit.flush(cx);
         self.program.watch.counted(self.lane, &lane.counts);
     }

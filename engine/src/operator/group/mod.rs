@@ -33,6 +33,7 @@ pub use hits::Hits;
 pub use intervals::Span;
 pub use lane::{Addition, Change, LaneCounts, MemberReport, StateShown};
 pub use members::{LaneState, Members, Program};
+pub(super) use pages::Name;
 pub use pages::{BUCKETS, Places};
 pub use select::{ByKey, ByKeyAndRange, ByRange, BySet, KeyIndex, Select};
 

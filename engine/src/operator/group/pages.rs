@@ -4,7 +4,7 @@
 //! is known. Where in its lane's memory it lives is its *seat*: seats are filled one after the other,
 //! so that a small group is small. A directory leads from places to seats; indexes hold seats.
 
-use std::num::NonZeroU32;
+use std::num::NonZeroU64;
 
 use super::MemberId;
 use crate::time::Timestamp;
@@ -36,23 +36,41 @@ pub(super) struct Slot<On, P, S> {
 
 /// What a living member has.
 pub(super) struct Living<On, P, S> {
-    pub place: u32,
-    /// One more than its generation, so that a seat needs no word of its own to say that it is empty.
-    birth: NonZeroU32,
+    pub name: Name,
     pub on: On,
     pub params: P,
     pub state: S,
 }
 
-impl<On, P, S> Living<On, P, S> {
-    pub fn new(member: MemberId, on: On, params: P, state: S) -> Self {
-        let birth = NonZeroU32::MIN.saturating_add(member.generation);
-        Self { place: member.place, birth, on, params, state }
+/// A member's place and generation in one word, which is written and read as a whole: as two halves it
+/// cost a stalled load per result. It is never zero, so that a seat needs no word of its own to say
+/// that it is empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::operator) struct Name(NonZeroU64);
+
+impl Name {
+    /// The name of nobody in particular.
+    pub const NOBODY: Self = Self(NonZeroU64::MAX);
+
+    pub fn new(member: MemberId) -> Self {
+        let birth = u64::from(member.generation) + 1;
+        Self(NonZeroU64::MIN.saturating_add((birth << 32 | u64::from(member.place)) - 1))
     }
 
     #[inline(always)]
-    pub fn generation(&self) -> u32 {
-        self.birth.get() - 1
+    pub fn place(self) -> u32 {
+        self.0.get() as u32
+    }
+
+    #[inline(always)]
+    pub fn generation(self) -> u32 {
+        (self.0.get() >> 32) as u32 - 1
+    }
+
+    /// The whole name of a member of `group`.
+    #[inline(always)]
+    pub fn of(self, group: u32) -> MemberId {
+        MemberId { group, place: self.place(), generation: self.generation() }
     }
 }
 
@@ -112,7 +130,7 @@ impl<On, P, S> Pages<On, P, S> {
             NOWHERE => (page.slots.len(), number * PAGE as u32 + page.slots.len() as u32),
             free => (free as usize % PAGE, free),
         };
-        let place = living.place;
+        let place = living.name.place();
         let slot = Slot {
             before: seat,
             behind: seat,
@@ -153,7 +171,7 @@ impl<On, P, S> Pages<On, P, S> {
     pub fn seat(&self, member: MemberId) -> Option<u32> {
         let seat = self.taken(member.place)?;
         let living = self.slot(seat).member.as_ref()?;
-        (living.generation() == member.generation).then_some(seat)
+        (living.name == Name::new(member)).then_some(seat)
     }
 
     /// Frees `seat`, that of `place`. A page that nobody sits in any more gives its memory back.
