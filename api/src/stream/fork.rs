@@ -131,13 +131,12 @@ impl<B: Build> Stream<B> {
         union
     }
 
-    /// The union, as one of type `T`, of the segments `inputs`, which feed `port`.
-    pub(super) fn united<T: Send + 'static>(
+    fn united(
         &self,
         inputs: Vec<usize>,
-        port: Arc<Port<T>>,
+        port: Arc<Port<B::Out>>,
         location: &'static Location<'static>,
-    ) -> BoxedStream<T> {
+    ) -> BoxedStream<B::Out> {
         let op = self.graph.borrow_mut().add_site("union", Shape::Stateless, location);
         let place = (op, Duty::Sink);
         Stream::new(&self.graph, Head::Union { op }, inputs, place, FromPort { port })
@@ -194,8 +193,7 @@ impl<B: Build> Stream<B> {
     }
 }
 
-/// What feeds input `input` of `port` from the end of the segment that is being closed.
-pub(super) fn outlet<T: Send + 'static>(
+fn outlet<T: Send + 'static>(
     closing: &mut Closing<'_>,
     port: &Arc<Port<T>>,
     input: u16,

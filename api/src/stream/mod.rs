@@ -124,6 +124,7 @@ fn promise<T: 'static, B>(stream: &mut Stream<B>, watermarks: &Watermarks<T>) {
         | Head::Stream
         | Head::Side { .. }
         | Head::Union { .. }
+        | Head::Join { .. }
         | Head::Group { .. } => {}
     }
 }

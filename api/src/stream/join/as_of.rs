@@ -9,17 +9,17 @@ use mizzle_engine::operator::join::{
 };
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::Shape;
-use mizzle_engine::state::{Codec, hash};
+use mizzle_engine::state::Codec;
 
-use super::{either_key, meet};
-use crate::build::{Build, Closing, FromPort};
-use crate::stream::{BoxedStream, KeyedStream, Stateful, Stream};
+use super::{First, Sides, either_key, meet};
+use crate::build::{Build, Closing, FromSides};
+use crate::stream::{KeyedStream, Stateful, Stream};
 
 /// A stream whose events are to be given what another stream says at their time, still without what is to
 /// come out.
 #[must_use = "a join does nothing before it is said what comes out: `.inner()` or the like"]
 pub struct AsOfJoining<L, R, K, KF> {
-    stream: BoxedStream<Either<L, R>>,
+    stream: Sides<L, R>,
     kind: &'static str,
     key: KF,
     lifetime: Lifetime<R>,
@@ -29,13 +29,12 @@ pub struct AsOfJoining<L, R, K, KF> {
 
 /// A stream behind an as-of join or a lookup.
 pub struct AsOfJoined<L, R, K, KF, M> {
-    upstream: FromPort<Either<L, R>>,
+    upstream: FromSides<Either<L, R>>,
     op: OpId,
     key: KF,
     lifetime: Lifetime<R>,
     finding: M,
     codec: Option<Codec<AsOfState<K, L, R>>>,
-    keyed: bool,
 }
 
 impl<B, K, KF> KeyedStream<B, K, KF>
@@ -160,9 +159,11 @@ fn finding<A, B, K, KF>(
 where
     A: Build,
     B: Build,
+    K: Hash,
+    KF: Fn(&Either<A::Out, B::Out>) -> K + Clone + Send + Sync + 'static,
 {
     // The right side first: of one time its rows are there before the left ones look for them.
-    let stream = meet((right, Either::Right), (left, Either::Left));
+    let stream = meet(left, right, First::Right, &key);
     AsOfJoining { stream, kind, key, lifetime: Lifetime::unlimited(), shape, keys: PhantomData }
 }
 
@@ -218,7 +219,6 @@ where
     #[track_caller]
     fn found<M: Finding<L, R>>(self, finding: M) -> Stream<AsOfJoined<L, R, K, KF, M>> {
         let Self { stream, kind, key, lifetime, shape, .. } = self;
-        let keyed = shape == Shape::Keyed;
         stream.then(kind, shape, |upstream, op| AsOfJoined {
             upstream,
             op,
@@ -226,7 +226,6 @@ where
             lifetime,
             finding,
             codec: None,
-            keyed,
         })
     }
 }
@@ -240,17 +239,12 @@ where
     M: Finding<L, R>,
 {
     type Out = M::Out;
-    type Head = FromPort<Either<L, R>>;
+    type Head = FromSides<Either<L, R>>;
 
     fn close<N: Consumer<M::Out>>(self, next: N, closing: &mut Closing<'_>) {
-        let Self { upstream, op, key, lifetime, finding, codec, keyed } = self;
-        let route = key.clone();
+        let Self { upstream, op, key, lifetime, finding, codec } = self;
         let consumer = AsOf::new(op, key, lifetime, finding, codec, next);
-        if keyed {
-            closing.keyed(upstream, op, consumer, move |row: &_| hash(&route(row)));
-        } else {
-            closing.stateful(upstream, op, consumer);
-        }
+        closing.join(upstream, op, consumer);
     }
 }
 

@@ -7,21 +7,21 @@ use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::Shape;
 use mizzle_engine::state::Codec;
 
-use super::meet;
-use crate::build::{Build, Closing, FromPort};
-use crate::stream::{BoxedStream, Stateful, Stream};
+use super::{First, Sides, meet};
+use crate::build::{Build, Closing, FromSides};
+use crate::stream::{Stateful, Stream};
 
 /// A stream that another one steers, still without what is to be made of its events.
 #[must_use = "a control stream changes nothing before it is said what: `.map(..)` or the like"]
 pub struct Controlled<T, C, S, G> {
-    stream: BoxedStream<Either<T, C>>,
+    stream: Sides<T, C>,
     initial: S,
     change: G,
 }
 
 /// A stream behind an operator that is steered by another stream.
 pub struct Steered<T, C, S, G, F, U> {
-    upstream: FromPort<Either<T, C>>,
+    upstream: FromSides<Either<T, C>>,
     op: OpId,
     initial: S,
     change: G,
@@ -70,7 +70,7 @@ impl<B: Build> Stream<B> {
         G: Fn(&mut S, C::Out) + Send + Sync + 'static,
     {
         // The control stream first: of one time its changes are there before the events that see them.
-        let stream = meet((control, Either::Right), (self, Either::Left));
+        let stream = meet(self, control, First::Right, &|_: &_| ());
         Controlled { stream, initial, change }
     }
 }
@@ -142,11 +142,11 @@ where
     U: Send + 'static,
 {
     type Out = U;
-    type Head = FromPort<Either<T, C>>;
+    type Head = FromSides<Either<T, C>>;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, initial, change, f, codec, .. } = self;
-        closing.stateful(upstream, op, Control::new(op, initial, change, f, codec, next));
+        closing.join(upstream, op, Control::new(op, initial, change, f, codec, next));
     }
 }
 

@@ -6,11 +6,10 @@ use mizzle_engine::operator::join::{
     Either, Full, Inner, Interval, IntervalJoin, IntervalState, Left, Matching, Right, With,
 };
 use mizzle_engine::operator::{Consumer, OpId};
-use mizzle_engine::plan::Shape;
-use mizzle_engine::state::{Codec, hash};
+use mizzle_engine::state::Codec;
 
 use super::Joining;
-use crate::build::{Build, Closing, FromPort};
+use crate::build::{Build, Closing, FromSides};
 use crate::stream::{Stateful, Stream};
 
 /// Two streams whose rows match by key and time, still without what is to come out.
@@ -22,13 +21,12 @@ pub struct IntervalJoining<L, R, K, KF> {
 
 /// A stream behind an interval join.
 pub struct IntervalJoined<L, R, K, KF, M> {
-    upstream: FromPort<Either<L, R>>,
+    upstream: FromSides<Either<L, R>>,
     op: OpId,
     interval: Interval,
     key: KF,
     matching: M,
     codec: Option<Codec<IntervalState<K, L, R>>>,
-    keyed: bool,
 }
 
 impl<L, R, K, KF> IntervalJoining<L, R, K, KF>
@@ -92,7 +90,6 @@ where
     #[track_caller]
     fn matched<M: Matching<L, R>>(self, matching: M) -> Stream<IntervalJoined<L, R, K, KF, M>> {
         let Self { joining: Joining { stream, key, shape, .. }, interval } = self;
-        let keyed = shape == Shape::Keyed;
         let checked = interval.check();
         let stream = stream.then("interval_join", shape, |upstream, op| IntervalJoined {
             upstream,
@@ -101,7 +98,6 @@ where
             key,
             matching,
             codec: None,
-            keyed,
         });
         if let Err(error) = checked {
             stream.refuse(error);
@@ -119,17 +115,12 @@ where
     M: Matching<L, R>,
 {
     type Out = M::Out;
-    type Head = FromPort<Either<L, R>>;
+    type Head = FromSides<Either<L, R>>;
 
     fn close<N: Consumer<M::Out>>(self, next: N, closing: &mut Closing<'_>) {
-        let Self { upstream, op, interval, key, matching, codec, keyed } = self;
-        let route = key.clone();
+        let Self { upstream, op, interval, key, matching, codec } = self;
         let consumer = IntervalJoin::new(op, interval, key, matching, codec, next);
-        if keyed {
-            closing.keyed(upstream, op, consumer, move |row: &_| hash(&route(row)));
-        } else {
-            closing.stateful(upstream, op, consumer);
-        }
+        closing.join(upstream, op, consumer);
     }
 }
 

@@ -5,30 +5,33 @@ mod control;
 mod interval;
 mod window;
 
+use std::cell::RefCell;
 use std::hash::Hash;
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 
+use mizzle_engine::operator::Windows;
 use mizzle_engine::operator::join::{Either, Interval};
-use mizzle_engine::operator::{Map, Windows};
-use mizzle_engine::plan::Shape;
-use mizzle_engine::runtime::Port;
+use mizzle_engine::plan::{Head, Shape};
+use mizzle_engine::state::hash;
 
-use super::fork::outlet;
-use super::{BoxedStream, KeyedStream, Stream};
-use crate::build::Build;
+use super::{KeyedStream, Stream};
+use crate::build::{Build, Entry, FromSides};
+use crate::query::Duty;
 
 pub use as_of::{AsOfJoined, AsOfJoining};
 pub use control::{Controlled, Steered};
 pub use interval::{IntervalJoined, IntervalJoining};
 pub use window::{WindowJoined, WindowJoining};
 
+/// Two streams as one of rows of either side.
+type Sides<L, R> = Stream<FromSides<Either<L, R>>>;
+
 /// Two streams whose rows are to be matched by key, still without how far their times may lie apart.
 #[must_use = "a join does nothing before it is said what comes out: `.within(..).inner()` or the like"]
 pub struct Joining<L, R, K, KF> {
-    stream: BoxedStream<Either<L, R>>,
+    stream: Sides<L, R>,
     key: KF,
     shape: Shape,
     keys: PhantomData<fn() -> K>,
@@ -80,7 +83,7 @@ where
         KR: Fn(&C::Out) -> K + Clone + Send + Sync + 'static,
     {
         let key = either_key(self.key, right.key);
-        let stream = meet((self.stream, Either::Left), (right.stream, Either::Right));
+        let stream = meet(self.stream, right.stream, First::Left, &key);
         Joining { stream, key, shape: Shape::Keyed, keys: PhantomData }
     }
 }
@@ -93,8 +96,9 @@ impl<B: Build> Stream<B> {
         right: Stream<C>,
     ) -> Joining<B::Out, C::Out, (), impl Fn(&Either<B::Out, C::Out>) + Clone + Send + Sync + 'static>
     {
-        let stream = meet((self, Either::Left), (right, Either::Right));
-        Joining { stream, key: |_: &_| (), shape: Shape::Single, keys: PhantomData }
+        let key = |_: &_| ();
+        let stream = meet(self, right, First::Left, &key);
+        Joining { stream, key, shape: Shape::Single, keys: PhantomData }
     }
 }
 
@@ -124,42 +128,45 @@ fn either_key<L, R, K>(
     }
 }
 
-/// The union of two streams as one of rows of either side. Of one time those of the first come first.
+/// Which rows of one time come first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Left,
+    Right,
+}
+
+/// The union of two streams as one of rows of either side.
 #[track_caller]
-fn meet<L, R, A, B>(
-    (first, of_first): (Stream<A>, impl Fn(A::Out) -> Either<L, R> + Send + Sync + 'static),
-    (second, of_second): (Stream<B>, impl Fn(B::Out) -> Either<L, R> + Send + Sync + 'static),
-) -> BoxedStream<Either<L, R>>
+fn meet<A, B, K>(
+    left: Stream<A>,
+    right: Stream<B>,
+    first: First,
+    key: &(impl Fn(&Either<A::Out, B::Out>) -> K + Clone + Send + Sync + 'static),
+) -> Sides<A::Out, B::Out>
 where
     A: Build,
     B: Build,
-    L: Send + 'static,
-    R: Send + 'static,
+    K: Hash,
 {
-    let port = Port::new(2);
-    let inputs = vec![first.draft.segment, second.draft.segment];
-    let union = first.united(inputs, port.clone(), Location::caller());
-    if Rc::ptr_eq(&first.graph, &second.graph) {
-        first.end_as(port.clone(), 0, of_first);
-        second.end_as(port, 1, of_second);
-    } else {
+    let graph = left.graph.clone();
+    let op = graph.borrow_mut().add_site("union", Shape::Stateless, Location::caller());
+    let mut inputs = vec![left.draft.segment, right.draft.segment];
+    let entry = Rc::<RefCell<Entry<_>>>::default();
+    let sides = FromSides { entry: entry.clone() };
+    let (of_left, of_right) = if first == First::Left { (0, 1) } else { (1, 0) };
+    inputs.rotate_left(of_left);
+    let union = Stream::new(&graph, Head::Join { op }, inputs, (op, Duty::Sink), sides);
+    if !Rc::ptr_eq(&graph, &right.graph) {
         union.refuse("the other stream belongs to another query");
+        return union;
     }
+    let (entry_of_left, key_of_left, key) = (entry.clone(), key.clone(), key.clone());
+    left.end(move |build, closing| {
+        let route = move |row: &_| hash(&key_of_left(row));
+        closing.side(build, &entry_of_left, of_left as u16, Either::Left, route);
+    });
+    right.end(move |build, closing| {
+        closing.side(build, &entry, of_right, Either::Right, move |row: &_| hash(&key(row)));
+    });
     union
-}
-
-impl<B: Build> Stream<B> {
-    /// Ends the segment here, feeding input `input` of `port` with what `wrap` makes of its events.
-    fn end_as<T: Send + 'static>(
-        self,
-        port: Arc<Port<T>>,
-        input: u16,
-        wrap: impl Fn(B::Out) -> T + Send + Sync + 'static,
-    ) {
-        let op = self.last_op().unwrap_or_default();
-        self.end(move |build, closing| {
-            let outlet = outlet(closing, &port, input);
-            build.close(Map::<_, _, _, false>::new(op, wrap, outlet), closing);
-        });
-    }
 }

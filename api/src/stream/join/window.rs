@@ -6,11 +6,10 @@ use mizzle_engine::operator::join::{
     Either, Full, Inner, Left, Matching, PairedRows, Pairs, Right,
 };
 use mizzle_engine::operator::{Consumer, FlatMap, OpId, Window, WindowState, Windowed, Windows};
-use mizzle_engine::plan::Shape;
-use mizzle_engine::state::{Codec, hash};
+use mizzle_engine::state::Codec;
 
 use super::Joining;
-use crate::build::{Build, Closing, FromPort};
+use crate::build::{Build, Closing, FromSides};
 use crate::stream::{Stateful, Stream};
 
 /// Two streams whose rows match by key and window, still without what is to come out.
@@ -22,13 +21,12 @@ pub struct WindowJoining<L, R, K, KF> {
 
 /// A stream behind a join of windows.
 pub struct WindowJoined<L, R, K, KF, M> {
-    upstream: FromPort<Either<L, R>>,
+    upstream: FromSides<Either<L, R>>,
     op: OpId,
     windows: Windows,
     key: KF,
     matching: M,
     codec: Option<Codec<WindowState<K, PairedRows<L, R>>>>,
-    keyed: bool,
 }
 
 impl<L, R, K, KF> WindowJoining<L, R, K, KF>
@@ -66,7 +64,6 @@ where
     #[track_caller]
     fn matched<M: Matching<L, R>>(self, matching: M) -> Stream<WindowJoined<L, R, K, KF, M>> {
         let Self { joining: Joining { stream, key, shape, .. }, windows } = self;
-        let keyed = shape == Shape::Keyed;
         let checked = windows.check();
         let stream = stream.then("window_join", shape, |upstream, op| WindowJoined {
             upstream,
@@ -75,7 +72,6 @@ where
             key,
             matching,
             codec: None,
-            keyed,
         });
         if let Err(error) = checked {
             stream.refuse(error);
@@ -93,18 +89,13 @@ where
     M: Matching<L, R>,
 {
     type Out = Windowed<K, M::Out>;
-    type Head = FromPort<Either<L, R>>;
+    type Head = FromSides<Either<L, R>>;
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
-        let Self { upstream, op, windows, key, matching, codec, keyed } = self;
-        let route = key.clone();
+        let Self { upstream, op, windows, key, matching, codec } = self;
         let one_by_one = FlatMap::<_, _, _, false>::new(op, each::<K, M::Out>, next);
         let consumer = Window::new(op, windows, key, Pairs::new(matching), codec, one_by_one);
-        if keyed {
-            closing.keyed(upstream, op, consumer, move |row: &_| hash(&route(row)));
-        } else {
-            closing.stateful(upstream, op, consumer);
-        }
+        closing.join(upstream, op, consumer);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod data;
 mod faults;
+mod guide;
 mod property;
 
 use std::time::Duration;
