@@ -111,7 +111,7 @@ where
         let (route, select) = (self.key.clone(), ByKey::new(self.key));
         let location = Location::caller();
         self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
         })
     }
 
@@ -135,7 +135,7 @@ where
         let (route, select) = (self.key.clone(), ByKeyAndRange::new(self.key, value));
         let location = Location::caller();
         self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
         })
     }
 

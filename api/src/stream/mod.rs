@@ -3,6 +3,7 @@
 mod flags;
 mod fork;
 mod group;
+mod join;
 mod keyed;
 mod out;
 mod stateful;
@@ -24,6 +25,10 @@ use crate::query::{Draft, Duty, GraphRef};
 pub use flags::{Stateful, Stateless};
 pub use fork::{Branches, Shared};
 pub use group::{FromGroup, Member};
+pub use join::{
+    AsOfJoined, AsOfJoining, Controlled, IntervalJoined, IntervalJoining, Joining, Steered,
+    WindowJoined, WindowJoining,
+};
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
@@ -119,6 +124,7 @@ fn promise<T: 'static, B>(stream: &mut Stream<B>, watermarks: &Watermarks<T>) {
         | Head::Stream
         | Head::Side { .. }
         | Head::Union { .. }
+        | Head::Join { .. }
         | Head::Group { .. } => {}
     }
 }

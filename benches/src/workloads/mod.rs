@@ -1,6 +1,7 @@
 //! The workloads. Each has a Mizzle query and a hand-written program for the same data.
 
 mod chain;
+mod join;
 mod queries;
 mod separate;
 mod union;
@@ -117,6 +118,7 @@ pub const WORKLOADS: &[Workload] = &[
     window::WINDOW,
     window::WINDOW_DISORDER,
     union::UNION,
+    join::JOIN,
     queries::QUERIES,
     queries::MEMBERS,
     queries::GROUP_WINDOW,

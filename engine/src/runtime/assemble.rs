@@ -115,10 +115,30 @@ impl Assembler {
         F: Fn(&T) -> u64 + Send + Sync + 'static,
     {
         let piece = self.plan().piece_of(op).expect("an operator to cut before is in a piece");
-        let (shards, from) =
-            (self.plan().pieces()[piece].shards, self.plan().pieces()[piece].inputs[0]);
+        let from = self.plan().pieces()[piece].inputs[0];
+        let ports = self.shards(piece, 1, consumer);
+        self.lanes(from, op, &ports, 0, hash)
+    }
+
+    /// The chains of the join at the head of `segment`, one for each of its shards. The ports they read
+    /// have an input for each of both sides.
+    pub fn join<T, C>(&mut self, segment: usize, consumer: C) -> Vec<Arc<Port<T>>>
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        self.shards(self.plan().head_of(segment), 2, consumer)
+    }
+
+    /// The chains of a piece, one for each of its shards, each with a port of so many inputs.
+    fn shards<T, C>(&mut self, piece: usize, inputs: u16, consumer: C) -> Vec<Arc<Port<T>>>
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        let shards = self.plan().pieces()[piece].shards;
         let consumer = Arc::new(consumer);
-        let ports: Vec<_> = (0..shards).map(|_| Port::new(1)).collect();
+        let ports: Vec<_> = (0..shards).map(|_| Port::new(inputs)).collect();
         let outlets = std::mem::take(&mut self.outlets);
         let has_sink = std::mem::take(&mut self.has_sink);
         for (shard, port) in ports.iter().enumerate() {
@@ -126,9 +146,7 @@ impl Assembler {
             let frame = self.frame(piece, shard as u16, outlets.clone(), has_sink);
             self.inbox_chain(frame, port.clone(), consumer.clone());
         }
-        let targets =
-            ports.iter().map(|port| self.target(from, port, 0).expect("it is used")).collect();
-        Router::new(op, hash, targets)
+        ports
     }
 
     /// A chain that reads `port`: piece `piece`, running `consumer`.
@@ -171,20 +189,22 @@ impl Assembler {
         ports
     }
 
-    /// An outlet of the piece `from` to the lanes of a group: each event to the lane that `route`
-    /// picks.
+    /// An outlet of the piece `from` to input `input` of the lanes of a group, or of the shards of a keyed
+    /// operator: each event to the one that `route` picks.
     pub fn lanes<T, F>(
         &mut self,
         from: usize,
         op: OpId,
         ports: &[Arc<Port<T>>],
+        input: u16,
         route: F,
     ) -> Router<T, F>
     where
         T: Send + 'static,
         F: Fn(&T) -> u64 + Send + Sync + 'static,
     {
-        Router::new(op, route, ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
+        let targets = ports.iter().filter_map(|port| self.target(from, port, input)).collect();
+        Router::new(op, route, targets)
     }
 
     /// A chain that reads `source`, as the head of `segment`. Records that cannot be read go to

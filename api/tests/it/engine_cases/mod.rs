@@ -6,6 +6,7 @@
 
 mod graph;
 mod idle;
+mod joins;
 mod operators;
 mod sched;
 mod values;
@@ -41,6 +42,9 @@ fn run(spec: &Value, input: &[Value]) -> Vec<Steps> {
         "idle" => vec![idle::checks(spec, input)],
         "queries" => vec![graph::run(spec, input)],
         "structure" => vec![graph::structure(spec)],
+        "interval_join" => joins::run(spec, scale, input),
+        "window_join" => vec![joins::window_join(spec, scale, input)],
+        "zip" => vec![joins::zip(input)],
         "windows_of" => vec![operators::windows_of(spec, scale, input)],
         _ => operators::run(spec, scale, input),
     }
