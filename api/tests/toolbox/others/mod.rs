@@ -1,0 +1,3 @@
+//! Operators that look at what comes and when.
+
+mod naive;
