@@ -1,3 +1,4 @@
 //! The toolbox: what people do daily with streams, as a user would write it.
 
 mod others;
+mod questions;
