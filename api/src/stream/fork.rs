@@ -131,12 +131,13 @@ impl<B: Build> Stream<B> {
         union
     }
 
-    fn united(
+    /// The union, as one of type `T`, of the segments `inputs`, which feed `port`.
+    pub(super) fn united<T: Send + 'static>(
         &self,
         inputs: Vec<usize>,
-        port: Arc<Port<B::Out>>,
+        port: Arc<Port<T>>,
         location: &'static Location<'static>,
-    ) -> BoxedStream<B::Out> {
+    ) -> BoxedStream<T> {
         let op = self.graph.borrow_mut().add_site("union", Shape::Stateless, location);
         let place = (op, Duty::Sink);
         Stream::new(&self.graph, Head::Union { op }, inputs, place, FromPort { port })
@@ -193,7 +194,8 @@ impl<B: Build> Stream<B> {
     }
 }
 
-fn outlet<T: Send + 'static>(
+/// What feeds input `input` of `port` from the end of the segment that is being closed.
+pub(super) fn outlet<T: Send + 'static>(
     closing: &mut Closing<'_>,
     port: &Arc<Port<T>>,
     input: u16,

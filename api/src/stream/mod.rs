@@ -3,6 +3,7 @@
 mod flags;
 mod fork;
 mod group;
+mod join;
 mod keyed;
 mod out;
 mod rules;
@@ -25,6 +26,10 @@ use crate::query::{Draft, Duty, GraphRef};
 pub use flags::{Stateful, Stateless};
 pub use fork::{Branches, Shared};
 pub use group::{FromGroup, Member};
+pub use join::{
+    AsOfJoined, AsOfJoining, Controlled, IntervalJoined, IntervalJoining, Joining, Steered,
+    WindowJoined, WindowJoining,
+};
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
 pub use rules::ByRule;
 pub use stateful::Applied;

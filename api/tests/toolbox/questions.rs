@@ -1,5 +1,5 @@
-//! Real events, questions about them and the right answers: the folder named by `MIZZLE_DATA`, else
-//! `../shared/data` beside the repository. Where neither is there, tests say so and pass.
+//! Questions about real data that are answered by one query: rows in, lines of values out, which are compared
+//! with the right answers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,7 @@ use mizzle::sink::Collected;
 use mizzle::time::{Timestamp, Watermarks};
 use mizzle::{Build, Engine, Query, Status, Stream, source};
 
-/// Where the data are if the environment does not say.
-const BESIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
+use crate::data::{self, set};
 
 /// How long a question may take: only a guard against hanging.
 const GUARD: Duration = Duration::from_secs(300);
@@ -52,16 +51,6 @@ impl Row {
 pub struct Data(PathBuf);
 
 impl Data {
-    /// The set called `name`, or nothing, said aloud, where there are no data.
-    fn open(name: &str) -> Option<Self> {
-        let folder = std::env::var_os("MIZZLE_DATA").map_or_else(|| BESIDE.into(), PathBuf::from);
-        if folder.is_dir() {
-            return Some(Self(folder.join(name)));
-        }
-        eprintln!("skipped: {name} is not there; MIZZLE_DATA names the folder that has it");
-        None
-    }
-
     /// The rows of a file, in its order.
     pub fn rows(&self, file: &str) -> Vec<Row> {
         let path = self.0.join(format!("{file}.csv"));
@@ -124,8 +113,8 @@ pub fn collected(lines: Collected<String>) -> Answers {
 
 /// Asks `question` about a set with 1, 2 and 4 workers. The answers must be those in `answer`, in any
 /// order, figures that are not whole within a relative 1e-5.
-pub fn ask(set: &str, answer: &str, question: impl Fn(&Data, &Query) -> Answers) {
-    let Some(data) = Data::open(set) else { return };
+pub fn ask(name: &str, answer: &str, question: impl Fn(&Data, &Query) -> Answers) {
+    let Some(data) = set(name).map(Data) else { return };
     let expected = data.expected(answer);
     assert!(!expected.is_empty());
     for workers in [1, 2, 4] {
@@ -150,18 +139,18 @@ fn same(what: &str, mut found: Vec<String>, mut expected: Vec<String>) {
 fn close(found: &str, expected: &str) -> bool {
     let (found, expected): (Vec<_>, Vec<_>) =
         (found.split(',').collect(), expected.split(',').collect());
-    let near = |a: &str, b: &str| {
+    let same = |a: &str, b: &str| {
         let numbers = a.parse::<f64>().ok().zip(b.parse::<f64>().ok());
         let fraction = a.contains('.') && b.contains('.');
-        fraction && numbers.is_some_and(|(a, b)| (a - b).abs() <= 1e-5 * a.abs().max(b.abs()))
+        fraction && numbers.is_some_and(|(a, b)| data::close(a, b))
     };
-    found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| *a == b || near(a, b))
+    found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| *a == b || same(a, b))
 }
 
 /// How many rows are late for each bound that the answers in `answer` name: a query each, whose watermark is
 /// so far behind the newest row. `streams` gives the rows of each stream that they name.
-pub fn ask_lateness(set: &str, answer: &str, streams: impl Fn(&Data, &str) -> Vec<Row>) {
-    let Some(data) = Data::open(set) else { return };
+pub fn ask_lateness(name: &str, answer: &str, streams: impl Fn(&Data, &str) -> Vec<Row>) {
+    let Some(data) = set(name).map(Data) else { return };
     let expected = data.expected(answer);
     let text = std::fs::read_to_string(data.0.join(format!("expected/{answer}.csv"))).unwrap();
     let unit = if text.starts_with("stream,bound_us,") { 1 } else { 1_000 };

@@ -18,6 +18,7 @@ mod window;
 
 pub mod aggregate;
 pub mod group;
+pub mod join;
 pub mod rule;
 
 pub use apply::{Apply, ApplyKeyed};

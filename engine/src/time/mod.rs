@@ -16,6 +16,8 @@ mod watermark;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use inputs::{Inputs, Status};
+/// A duration that may be negative: bounds of joins.
+pub use jiff::SignedDuration;
 pub use merge::Merge;
 pub use reorder::Reorder;
 pub use timestamp::Timestamp;
