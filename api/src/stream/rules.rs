@@ -3,9 +3,11 @@
 use std::hash::Hash;
 use std::time::Duration;
 
+use mizzle_engine::operator::aggregate::Aggregate;
 use mizzle_engine::operator::rule::{
-    Changes, CountEdges, CountReaches, CountWithin, Counter, Debounce, Edge, Expiring, First, Fold,
-    Increases, InvalidRule, Latest, Pairwise, Rule, Ruled, RuledState, RunsOf, Sample, Sort,
+    AggregateWithin, Changes, CountEdges, CountReaches, CountWithin, Counter, Debounce, Edge,
+    Expiring, First, Fold, Increases, InvalidRule, Latest, Pairwise, Rule, Ruled, RuledState,
+    RunsOf, Sample, Sort,
 };
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::Shape;
@@ -69,6 +71,21 @@ macro_rules! rules {
         ) -> Stream<ByRule<B, $key, $key_of, CountWithin>> {
             let valid = InvalidRule::check("window", window);
             self.by_rule("count_within", valid, CountWithin::new(window))
+        }
+
+        /// Each event with what `aggregate` makes of the events in the last `window`, as
+        /// [`count_within`](Self::count_within) counts them: an `OVER` aggregate, in the words of SQL.
+        #[track_caller]
+        pub fn aggregate_within<A>(
+            self,
+            window: Duration,
+            aggregate: A,
+        ) -> Stream<ByRule<B, $key, $key_of, AggregateWithin<A>>>
+        where
+            A: Aggregate<B::Out>,
+        {
+            let valid = InvalidRule::check("window", window);
+            self.by_rule("aggregate_within", valid, AggregateWithin::new(window, aggregate))
         }
 
         /// The events at which the number of events in the last `window` (see

@@ -7,6 +7,7 @@
 mod graph;
 mod idle;
 mod operators;
+mod rules;
 mod sched;
 mod values;
 mod watermarks;
@@ -42,6 +43,7 @@ fn run(spec: &Value, input: &[Value]) -> Vec<Steps> {
         "queries" => vec![graph::run(spec, input)],
         "structure" => vec![graph::structure(spec)],
         "windows_of" => vec![operators::windows_of(spec, scale, input)],
+        "value" => operators::run(spec, scale, &rules::steps(input)),
         _ => operators::run(spec, scale, input),
     }
 }

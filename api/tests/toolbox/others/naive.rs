@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use mizzle::Event;
+use mizzle::aggregate::{count, fold};
 use mizzle::time::Timestamp;
 use mizzle_engine::harness::{Element, Input, OperatorHarness, Outcome, Probe};
 use mizzle_engine::operator::rule::*;
@@ -239,6 +240,23 @@ proptest! {
     }
 
     #[test]
+    fn aggregate_within(events in events(), length in 1u64..20) {
+        let naive = |list: &[(i64, Value)]| {
+            let values = |index: usize| {
+                let count = within(list, index, length as i64) as usize;
+                list[index + 1 - count..=index].iter().map(|event| event.1.1).collect::<Vec<_>>()
+            };
+            (0..list.len()).map(|index| (list[index].0, (list[index].1, values(index)))).collect()
+        };
+        let gather = || {
+            let add = |values: &mut Vec<i64>, value: &Value| values.push(value.1);
+            let merge = |values: &mut Vec<i64>, later: &Vec<i64>| values.extend(later);
+            AggregateWithin::new(us(length), fold(Vec::new, add, merge, Vec::clone))
+        };
+        check(&events, gather, |out| out.0.0, naive)?;
+    }
+
+    #[test]
     fn count_reaches(events in events(), n in 1u64..5, length in 1u64..20) {
         let window = length as i64;
         let naive = |list: &[(i64, Value)]| {
@@ -383,6 +401,7 @@ proptest! {
         rest(left(Sample::new(length), &events, every, ordered))?;
         rest(left(Debounce::new(length), &events, every, ordered))?;
         rest(left(CountWithin::new(length), &events, every, ordered))?;
+        rest(left(AggregateWithin::new(length, count()), &events, every, ordered))?;
         rest(left(CountReaches::new(2, length), &events, every, ordered))?;
         rest(left(CountEdges::new(2, length), &events, every, ordered))?;
         rest(left(Sort::new(length, |value: &Value| value.1), &events, every, ordered))?;

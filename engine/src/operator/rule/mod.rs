@@ -12,6 +12,7 @@
 //! | [`Sample`] | `sample` | 1 us before the end of each aligned period, the latest event of it | at the period's end |
 //! | [`Debounce`] | `debounce` | the last event, when nothing has come for the quiet time | then |
 //! | [`CountWithin`] | `count_within` | each event with the count in `(time - window, time]` | when the last event has left |
+//! | [`AggregateWithin`] | `aggregate_within` | each event with an aggregate of these | likewise |
 //! | [`CountReaches`] | `count_reaches` | the event at which that count reaches `n` and at the one before did not | likewise |
 //! | [`CountEdges`] | `count_edges` | that event, and when the count falls below `n` again the newest one | likewise |
 //! | [`Increases`] | `increase` | by how much a counter has grown since the event before | never |
@@ -44,6 +45,7 @@ mod ruled;
 mod runs;
 mod sample;
 mod sort;
+mod within;
 
 use std::time::Duration;
 
@@ -61,6 +63,7 @@ pub use ruled::{Ruled, RuledState};
 pub use runs::RunsOf;
 pub use sample::Sample;
 pub use sort::{Sort, Sorting};
+pub use within::{AggregateWithin, Recent};
 
 use crate::event::Event;
 use crate::time::{Timestamp, micros};
@@ -109,6 +112,8 @@ pub enum Answer<U> {
     /// The event came after a newer one of its key and cannot be taken into account: it is counted as
     /// late.
     Late,
+    /// What should come out does not fit its type: the event is counted as failed.
+    Failed,
 }
 
 impl<U> From<Option<U>> for Answer<U> {

@@ -320,6 +320,7 @@ where
             Answer::Nothing => {}
             Answer::Emit(value) => self.next.event(&mut run.next, cx, Event::new(time, value)),
             Answer::Late => cx.counters.late += 1,
+            Answer::Failed => cx.counters.failed += 1,
         }
         if !run.said.events.is_empty() {
             self.push(run, cx, run.said.events.len());
