@@ -28,6 +28,11 @@ pub use mizzle_engine::runtime::{
 };
 pub use mizzle_engine::{sink, source, time};
 
+/// What operators that are rules are told and give.
+pub mod rule {
+    pub use mizzle_engine::operator::rule::{Counter, Crossing, Increase};
+}
+
 /// Keyed state and keys.
 pub mod state {
     pub use mizzle_engine::state::{FloatKey, Keyed};

@@ -38,13 +38,13 @@ impl<B: Build> Stream<B> {
 
 /// A stream behind an operator that keeps a state per key.
 pub struct KeyedApply<B, K, KF, S, F, U> {
-    upstream: B,
-    op: OpId,
-    key: KF,
-    initial: S,
-    f: F,
-    codec: Option<Codec<Keyed<K, S>>>,
-    reset_on_panic: bool,
+    pub(super) upstream: B,
+    pub(super) op: OpId,
+    pub(super) key: KF,
+    pub(super) initial: S,
+    pub(super) f: F,
+    pub(super) codec: Option<Codec<Keyed<K, S>>>,
+    pub(super) reset_on_panic: bool,
     out: PhantomData<fn() -> U>,
 }
 

@@ -6,6 +6,7 @@ mod group;
 mod join;
 mod keyed;
 mod out;
+mod rules;
 mod stateful;
 mod stateless;
 mod unkeyed;
@@ -30,6 +31,7 @@ pub use join::{
     WindowJoined, WindowJoining,
 };
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
+pub use rules::ByRule;
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
 pub use unkeyed::Unkeyed;

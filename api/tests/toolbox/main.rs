@@ -2,3 +2,5 @@
 
 mod data;
 mod joins;
+mod others;
+mod questions;

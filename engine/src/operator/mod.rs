@@ -19,6 +19,7 @@ mod window;
 pub mod aggregate;
 pub mod group;
 pub mod join;
+pub mod rule;
 
 pub use apply::{Apply, ApplyKeyed};
 pub use branch::{Branch, Predicate, SplitLate};

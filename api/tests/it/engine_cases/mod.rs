@@ -8,6 +8,7 @@ mod graph;
 mod idle;
 mod joins;
 mod operators;
+mod rules;
 mod sched;
 mod values;
 mod watermarks;
@@ -46,6 +47,7 @@ fn run(spec: &Value, input: &[Value]) -> Vec<Steps> {
         "window_join" => vec![joins::window_join(spec, scale, input)],
         "zip" => vec![joins::zip(input)],
         "windows_of" => vec![operators::windows_of(spec, scale, input)],
+        "value" => operators::run(spec, scale, &rules::steps(input)),
         _ => operators::run(spec, scale, input),
     }
 }
