@@ -4,6 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mizzle_engine::operator::OpId;
 use mizzle_engine::plan::{Head, Plan, Segment, Shape, Site, Spec};
@@ -11,7 +12,7 @@ use mizzle_engine::runtime::{Assembler, Line, Port, PushHandle};
 use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::time::{Timestamp, Watermarks};
 
-use crate::build::{Closing, Described, FromPort, FromPush, FromSource};
+use crate::build::{Closing, Described, FromPort, FromPush, FromSource, FromSources};
 use crate::engine::Engine;
 use crate::stream::Stream;
 
@@ -282,8 +283,9 @@ impl Query {
     /// [`watermarks`](Stream::watermarks) says otherwise.
     #[track_caller]
     pub fn source<S: Source>(&self, name: &str, source: S) -> Stream<FromSource<S>> {
+        let checked = source.check();
         let build = FromSource { source, watermarks: Watermarks::ascending(), rejects: None };
-        self.head(name, build)
+        self.head(name, build, checked)
     }
 
     /// As [`source`](Query::source), with the records that cannot be read as a stream of their own.
@@ -294,12 +296,71 @@ impl Query {
         name: &str,
         source: S,
     ) -> (Stream<FromSource<S>>, Stream<FromPort<BadRecord>>) {
-        let port = Port::new(1);
+        let (port, checked) = (Port::new(1), source.check());
         let build =
             FromSource { source, watermarks: Watermarks::ascending(), rejects: Some(port.clone()) };
-        let stream = self.head(name, build);
+        let stream = self.head(name, build, checked);
         let rejects = stream.behind(Duty::Optional, FromPort { port });
         (stream, rejects)
+    }
+
+    /// A stream of what several sources of one type give, files for instance, read side by side. Each is
+    /// judged by [`watermarks`](Stream::watermarks) of its own, and all together promise the lowest of
+    /// theirs, those that ended or are idle left aside: what is far ahead in one makes nothing of
+    /// another late. To an operator in order the events come by time, then in the order of `sources`;
+    /// else as they come. For one after the other, see [`source::sequence`](crate::source::sequence).
+    ///
+    /// ```
+    /// use mizzle::{Engine, Query, source};
+    /// use mizzle::time::Timestamp;
+    ///
+    /// let query = Query::new("rooms");
+    /// let rooms = ["1\n4\n", "2\n3\n"];
+    /// let rooms = rooms.map(|text| source::json_lines(text.as_bytes(), |&n: &i64| Timestamp::from_secs(n)));
+    /// let seen = query.sources("rooms", rooms).apply_stateful((), |(), n| n).in_order().collect();
+    /// let engine = Engine::new()?;
+    /// engine.submit(query)?.wait();
+    /// assert_eq!(seen.values(), [1, 2, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn sources<S: Source>(
+        &self,
+        name: &str,
+        sources: impl IntoIterator<Item = S>,
+    ) -> Stream<FromSources<S>> {
+        self.several(name, sources.into_iter().collect(), None)
+    }
+
+    /// As [`sources`](Query::sources), with the records that cannot be read as a stream of their own, as
+    /// by [`source_with_rejects`](Query::source_with_rejects). Each says from which of `sources` it is.
+    #[track_caller]
+    pub fn sources_with_rejects<S: Source>(
+        &self,
+        name: &str,
+        sources: impl IntoIterator<Item = S>,
+    ) -> (Stream<FromSources<S>>, Stream<FromPort<BadRecord>>) {
+        let port = Port::new(1);
+        let stream = self.several(name, sources.into_iter().collect(), Some(port.clone()));
+        let rejects = stream.behind(Duty::Optional, FromPort { port });
+        (stream, rejects)
+    }
+
+    #[track_caller]
+    fn several<S: Source>(
+        &self,
+        name: &str,
+        sources: Vec<S>,
+        rejects: Option<Arc<Port<BadRecord>>>,
+    ) -> Stream<FromSources<S>> {
+        let checked = match &sources[..] {
+            [] => Err("there is nothing to read".to_owned()),
+            some => some.iter().try_for_each(Source::check),
+        };
+        let build = FromSources { sources, watermarks: Watermarks::ascending(), rejects };
+        let mut stream = self.head(name, build, checked);
+        stream.not_in_order();
+        stream
     }
 
     /// A stream of what other threads push through the returned handle; an event happens when
@@ -313,12 +374,16 @@ impl Query {
         let (line, handle) = Line::new(time);
         self.graph.borrow_mut().lines.push(Box::new(Described(line.clone())));
         let build = FromPush { line: Described(line), watermarks: Watermarks::ascending() };
-        (handle, self.head(name, build))
+        (handle, self.head(name, build, Ok(())))
     }
 
+    /// A stream that starts at a source; `checked` says whether that can be read.
     #[track_caller]
-    fn head<B>(&self, name: &str, build: B) -> Stream<B> {
+    fn head<B>(&self, name: &str, build: B, checked: Result<(), String>) -> Stream<B> {
         let op = self.head_site("source", name);
+        if let Err(reason) = checked {
+            self.graph.borrow_mut().refuse(op, reason);
+        }
         let head = Head::Source { op, in_order: true };
         Stream::new(&self.graph, head, Vec::new(), (op, Duty::Sink), build)
     }

@@ -12,7 +12,9 @@ use crate::time::{Timestamp, Watermarks};
 use super::chain::{Chain, Frame};
 use super::engine::{Settings, Shared};
 use super::group::Shared as GroupCore;
-use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
+use super::intake::{
+    Assigned, InboxIntake, Intake, Progress, PushIntake, Several, SourceIntake, SourceWaker, Timed,
+};
 use super::outlet::{Outlet, Router, Target};
 use super::pool::Task;
 use super::port::{Packet, Port, Room};
@@ -200,6 +202,45 @@ impl Assembler {
         S: Source,
         C: Consumer<S::Item>,
     {
+        let frame = self.source_frame(segment, rejects);
+        let waker = Arc::<SourceWaker>::default();
+        let intake = self.source_intake(source, &waker);
+        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+    }
+
+    /// As `source`, of several sources that are each judged by `watermarks`.
+    pub fn sources<S, C>(
+        &mut self,
+        segment: usize,
+        sources: Vec<S>,
+        watermarks: &Watermarks<S::Item>,
+        rejects: Option<Arc<Port<BadRecord>>>,
+        consumer: C,
+    ) where
+        S: Source,
+        C: Consumer<S::Item>,
+    {
+        let frame = self.source_frame(segment, rejects);
+        let waker = Arc::<SourceWaker>::default();
+        let (settings, merge) = (self.engine.settings(), self.has_stage(&frame));
+        let stage = merge && !watermarks.is_in_order();
+        let intakes = sources.into_iter().map(|source| {
+            timed(settings, stage, self.source_intake(source, &waker), watermarks.clone())
+        });
+        let intake = Several::new(intakes.collect(), merge, settings.hold_cap);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+    }
+
+    fn source_intake<S: Source>(&self, source: S, waker: &Arc<SourceWaker>) -> SourceIntake<S> {
+        let clock = self.engine.settings().clock.clone();
+        SourceIntake::new(source, self.query.clone(), clock, waker.clone().into())
+    }
+
+    /// The frame of a chain that reads a source.
+    fn source_frame(&mut self, segment: usize, rejects: Option<Arc<Port<BadRecord>>>) -> Frame {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         if let Some(port) = rejects.filter(|port| port.is_used()) {
             let mut outlets = std::mem::take(&mut frame.outlets).into_vec();
@@ -208,10 +249,7 @@ impl Assembler {
             frame.rejects =
                 Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
         }
-        let intake = SourceIntake::new(source, self.query.clone());
-        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || Chain::new(frame, intake, consumer)));
+        frame
     }
 
     /// A chain that takes what is pushed on `line`, as the head of `segment`.
@@ -323,6 +361,17 @@ fn timed<I: Intake>(
     watermarks: Watermarks<I::Item>,
 ) -> Timed<I> {
     Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
+}
+
+/// The entry of a chain that reads what `waker` belongs to.
+fn wakes<I, C>(waker: &SourceWaker, chain: Arc<Chain<I, C>>) -> ChainEntry
+where
+    I: Intake,
+    C: Consumer<I::Item>,
+{
+    let task: Arc<dyn Task> = chain.clone();
+    waker.attach(Arc::downgrade(&task));
+    chain
 }
 
 /// The entry of a chain that reads `port`.
