@@ -1,0 +1,4 @@
+//! The tests of what users build their queries from: sources and sinks, windows, joins, timers.
+
+mod io;
+mod support;
