@@ -142,8 +142,10 @@ impl<S: Source> Source for Blocking<S> {
         emit: &mut impl FnMut(Event<S::Item>),
         rejects: &mut Vec<BadRecord>,
     ) -> Pull {
+        let mut found_nothing = false;
         if self.taken.is_empty() && self.outcome.is_none() {
             let mut held = self.hand_off.held.lock();
+            found_nothing = held.len() == 0;
             std::mem::swap(&mut held.events, &mut self.taken);
             rejects.append(&mut held.rejects);
             self.outcome = held.outcome.take();
@@ -156,6 +158,9 @@ impl<S: Source> Source for Blocking<S> {
         match &self.outcome {
             _ if !self.taken.is_empty() => Pull::More,
             Some(outcome) => outcome.clone(),
+            // Quiet is only who has just found nothing: the call for what came before this look may have
+            // been answered by an earlier one, which had events left.
+            None if !found_nothing => Pull::More,
             None if self.closed => Pull::Ended,
             None => Pull::Quiet(None),
         }
@@ -269,6 +274,23 @@ mod tests {
         let mut reading = Reading::new(from_iter(0..20 * ROOM as i64, second));
         reading.until(|_, pull| *pull == Pull::Ended);
         assert!(reading.seen.iter().copied().eq(0..20 * ROOM as i64));
+    }
+
+    #[test]
+    fn what_comes_while_the_last_events_are_handed_out_is_looked_for() {
+        let mut source = blocking(from_iter(0..0, second));
+        let hand_off = source.hand_off.clone();
+        let put = |n| {
+            hand_off.put(Waker::noop(), |held| held.events.push_back(Event::new(second(&n), n)))
+        };
+        let mut seen = Vec::new();
+        let mut pull = || source.pull(1, &mut |event| seen.push(event.value), &mut Vec::new());
+        assert!(put(1) && put(2));
+        assert_eq!(pull(), Pull::More);
+        // Its call comes while the source is being looked at anyway.
+        assert!(put(3));
+        assert_eq!([pull(), pull(), pull()], [Pull::More, Pull::More, Pull::Quiet(None)]);
+        assert_eq!(seen, [1, 2, 3]);
     }
 
     #[test]

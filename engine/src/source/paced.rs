@@ -73,14 +73,14 @@ pub struct Paced<S: Source> {
     origin: Option<(Timestamp, Duration)>,
     /// Read, and not handed out.
     ahead: VecDeque<Event<S::Item>>,
-    /// How it goes on behind that, where that is not for more.
-    behind: Option<Pull>,
+    /// How it ends behind that, once that is known.
+    end: Option<Pull>,
 }
 
 impl<S: Source> Paced<S> {
     fn new(source: S, factor: f64, start: Arc<Start>) -> Self {
         let ahead = VecDeque::new();
-        Self { source, factor, start, cx: None, joined: false, origin: None, ahead, behind: None }
+        Self { source, factor, start, cx: None, joined: false, origin: None, ahead, end: None }
     }
 
     /// The time from which on it counts; `None` while others have not said when theirs is.
@@ -89,7 +89,7 @@ impl<S: Source> Paced<S> {
             let first = self.ahead.front().map(|event| event.time);
             self.origin = if self.joined {
                 self.start.look()
-            } else if first.is_some() || self.behind.as_ref().is_some_and(is_over) {
+            } else if first.is_some() || self.end.is_some() {
                 self.joined = true;
                 self.start.join(first, now, waker)
             } else {
@@ -107,10 +107,6 @@ impl<S: Source> Paced<S> {
     }
 }
 
-fn is_over(pull: &Pull) -> bool {
-    matches!(pull, Pull::Ended | Pull::Failed(_))
-}
-
 impl<S: Source> Source for Paced<S> {
     type Item = S::Item;
 
@@ -121,20 +117,21 @@ impl<S: Source> Source for Paced<S> {
         rejects: &mut Vec<BadRecord>,
     ) -> Pull {
         let cx = self.cx.clone().expect("a source is started before it is pulled");
-        if self.ahead.is_empty() && !self.behind.as_ref().is_some_and(is_over) {
+        // How its source stands, if that was asked in this look: what was said in an earlier one counts no
+        // more, as its call may have been answered meanwhile.
+        let mut stands = Pull::More;
+        if self.ahead.is_empty() && self.end.is_none() {
             let ahead = &mut self.ahead;
-            let pull =
+            stands =
                 self.source.pull(budget.min(AHEAD), &mut |event| ahead.push_back(event), rejects);
-            self.behind = Some(pull).filter(|pull| *pull != Pull::More);
+            if let Pull::Ended | Pull::Failed(_) = stands {
+                self.end = Some(std::mem::replace(&mut stands, Pull::More));
+            }
         }
         let now = cx.clock().monotonic();
         let Some(origin) = self.origin(now, cx.waker()) else {
             // Its own source wakes it, or the last of those that start with it.
-            return if self.joined {
-                Pull::Quiet(None)
-            } else {
-                self.behind.clone().unwrap_or(Pull::More)
-            };
+            return if self.joined { Pull::Quiet(None) } else { stands };
         };
         for _ in 0..budget {
             let Some(event) = self.ahead.pop_front() else { break };
@@ -145,7 +142,7 @@ impl<S: Source> Source for Paced<S> {
             }
             emit(event);
         }
-        if self.ahead.is_empty() { self.behind.clone().unwrap_or(Pull::More) } else { Pull::More }
+        if self.ahead.is_empty() { self.end.clone().unwrap_or(stands) } else { Pull::More }
     }
 
     fn check(&self) -> Result<(), String> {
@@ -289,6 +286,40 @@ mod tests {
         assert_eq!(second.within(0, 9), [(0, 40)]);
         assert_eq!(first.within(1, 9), [(1, 50)]);
         assert_eq!(second.within(9, 9), [(2, 60)]);
+    }
+
+    /// Gives one event with each look, and is quiet behind it.
+    struct Drops(i64);
+
+    impl Source for Drops {
+        type Item = i64;
+
+        fn pull(
+            &mut self,
+            _: usize,
+            emit: &mut impl FnMut(Event<i64>),
+            _: &mut Vec<BadRecord>,
+        ) -> Pull {
+            self.0 += 1;
+            emit(Event::new(Timestamp::from_secs(self.0), self.0));
+            Pull::Quiet(None)
+        }
+    }
+
+    #[test]
+    fn a_quiet_source_is_asked_again_when_what_was_ahead_has_gone() {
+        let clock = ManualClock::default();
+        let mut replay = Replay::new(paced(Drops(0), 1.0), &clock);
+        assert_eq!(replay.within(0, 9), [(0, 1)]);
+        let mut seen = Vec::new();
+        let mut pull = || replay.source.pull(9, &mut |e| seen.push(e.value), &mut Vec::new());
+        assert_eq!(pull(), Pull::Quiet(Some(secs(1))));
+        // The call of its source comes now and is answered by a look at what is ahead.
+        assert_eq!(pull(), Pull::Quiet(Some(secs(1))));
+        clock.advance(secs(1));
+        assert_eq!(pull(), Pull::More);
+        assert_eq!(pull(), Pull::Quiet(Some(secs(2))));
+        assert_eq!(seen, [2]);
     }
 
     #[test]
