@@ -14,7 +14,7 @@ use mizzle_engine::time::{Timestamp, Watermarks};
 
 use crate::build::{Closing, Described, FromPort, FromPush, FromSource, FromSources};
 use crate::engine::Engine;
-use crate::stream::Stream;
+use crate::stream::{Stream, processing_window};
 
 /// Why a query was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -94,6 +94,13 @@ struct Slot {
     continued: bool,
     closed: Option<Closed>,
 }
+
+/// Why a side output in a template is refused.
+const SIDE_IN_TEMPLATE: &str = "in a group's template its side output cannot be used: emit what it has \
+                                to say to the main output";
+/// Why a window of processing time in a template is.
+const CLOCK_IN_TEMPLATE: &str = "the members of a group have no processing time: put it before or \
+                                 behind the group";
 
 /// What has been described so far.
 #[derive(Default)]
@@ -212,15 +219,21 @@ impl Graph {
             .or_else(|| forks.find(|&fork| !self.segments.iter().any(|slot| used(slot, fork))))
     }
 
-    /// The operator in a group's template whose side output is used, if there is one: a lane has one way
-    /// out for all its members.
-    fn side_of_template(&self) -> Option<OpId> {
+    /// An operator that cannot stand in a group's template as it does, if there is one, and why: a lane has
+    /// one way out for all its members, and no processing time for any.
+    fn unfit_for_template(&self) -> Option<(OpId, &'static str)> {
         let closed = || self.segments.iter().filter_map(|slot| slot.closed.as_ref());
         let templates = || closed().filter(|it| matches!(it.segment.head, Head::Group { .. }));
-        closed().find_map(|it| match it.segment.head {
+        let side = closed().find_map(|it| match it.segment.head {
             Head::Side { op } if templates().any(|it| it.segment.ops.contains(&op)) => Some(op),
             _ => None,
-        })
+        });
+        let by_clock = || {
+            let mut ops = templates().flat_map(|it| it.segment.ops.iter().copied());
+            ops.find(|op| self.sites[op.0 as usize].kind == processing_window::KIND)
+        };
+        let side = side.map(|op| (op, SIDE_IN_TEMPLATE));
+        side.or_else(|| by_clock().map(|op| (op, CLOCK_IN_TEMPLATE)))
     }
 
     /// The description, if nothing is wrong with it.
@@ -233,14 +246,10 @@ impl Graph {
             let (operator, location) = (site.name.clone(), site.location.to_string());
             return Err(BuildError::Unused { operator, location });
         }
-        if let Some(op) = self.side_of_template() {
+        if let Some((op, reason)) = self.unfit_for_template() {
             let site = &self.sites[op.0 as usize];
             let (operator, location) = (site.name.clone(), site.location.to_string());
-            let reason =
-                "in a group's template its side output cannot be used: emit what it has to \
-                          say to the main output"
-                    .to_owned();
-            return Err(BuildError::Operator { operator, location, reason });
+            return Err(BuildError::Operator { operator, location, reason: reason.to_owned() });
         }
         let spec = self.spec();
         if spec.segments.is_empty() { Err(BuildError::Empty(query.to_owned())) } else { Ok(spec) }

@@ -25,16 +25,23 @@ use super::query::{ChainEntry, QueryCore};
 pub struct Assembler {
     pub(super) engine: Arc<Shared>,
     pub(super) query: Arc<QueryCore>,
-    /// Outlets made since the last chain: they belong to the next.
-    outlets: Vec<Arc<dyn Room>>,
-    has_sink: bool,
+    /// What was said since the last chain: it belongs to the next.
+    coming: Coming,
     /// Chains are made when all inputs of all ports are known.
     pub(super) pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
 }
 
+/// What is known of the chain being built.
+#[derive(Clone, Default)]
+struct Coming {
+    outlets: Vec<Arc<dyn Room>>,
+    has_sink: bool,
+    by_clock: bool,
+}
+
 impl Assembler {
     pub(super) fn new(engine: Arc<Shared>, query: Arc<QueryCore>) -> Self {
-        Self { engine, query, outlets: Vec::new(), has_sink: false, pending: Vec::new() }
+        Self { engine, query, coming: Coming::default(), pending: Vec::new() }
     }
 
     pub(super) fn finish(self) -> Vec<ChainEntry> {
@@ -49,12 +56,17 @@ impl Assembler {
 
     /// The chain being built ends in a sink.
     pub fn sink(&mut self) {
-        self.has_sink = true;
+        self.coming.has_sink = true;
+    }
+
+    /// The chain being built has an operator that goes by processing time.
+    pub fn by_clock(&mut self) {
+        self.coming.by_clock = true;
     }
 
     /// The chain being built also goes to `room`, which may be full.
     pub fn room(&mut self, room: Arc<dyn Room>) {
-        self.outlets.push(room);
+        self.coming.outlets.push(room);
     }
 
     /// An outlet of the piece `from` to input `input` of `port`.
@@ -89,7 +101,7 @@ impl Assembler {
         if !port.is_used() {
             return None;
         }
-        self.outlets.push(port.clone());
+        self.coming.outlets.push(port.clone());
         Some(Target::new(port.clone(), input, self.plan().pieces()[from].shards))
     }
 
@@ -121,11 +133,10 @@ impl Assembler {
             (self.plan().pieces()[piece].shards, self.plan().pieces()[piece].inputs[0]);
         let consumer = Arc::new(consumer);
         let ports: Vec<_> = (0..shards).map(|_| Port::new(1)).collect();
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
+        let coming = std::mem::take(&mut self.coming);
         for (shard, port) in ports.iter().enumerate() {
             port.mark_used();
-            let frame = self.frame(piece, shard as u16, outlets.clone(), has_sink);
+            let frame = self.frame(piece, shard as u16, coming.clone());
             self.inbox_chain(frame, port.clone(), consumer.clone());
         }
         let targets =
@@ -160,12 +171,12 @@ impl Assembler {
         let lanes = self.plan().pieces()[piece].shards;
         let program = Arc::new(program);
         let ports: Vec<_> = (0..lanes).map(|_| Port::new(1)).collect();
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
+        // Members have no processing time.
+        let coming = Coming { by_clock: false, ..std::mem::take(&mut self.coming) };
         for (lane, port) in ports.iter().enumerate() {
             port.mark_used();
             let lane = lane as u16;
-            let frame = self.frame(piece, lane, outlets.clone(), has_sink);
+            let frame = self.frame(piece, lane, coming.clone());
             let members = Members::new(program.clone(), lane, lanes);
             self.inbox_chain(frame, port.clone(), Arc::new(members));
         }
@@ -322,18 +333,12 @@ impl Assembler {
     }
 
     pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
-        self.frame(piece, 0, outlets, has_sink)
+        let coming = std::mem::take(&mut self.coming);
+        self.frame(piece, 0, coming)
     }
 
-    fn frame(
-        &self,
-        piece: usize,
-        shard: u16,
-        outlets: Vec<Arc<dyn Room>>,
-        has_sink: bool,
-    ) -> Frame {
+    fn frame(&self, piece: usize, shard: u16, coming: Coming) -> Frame {
+        let Coming { outlets, has_sink, by_clock } = coming;
         let plan = &self.query.plan;
         let planned = &plan.pieces()[piece];
         Frame {
@@ -347,6 +352,7 @@ impl Assembler {
             ordered: planned.mode == Mode::Ordered,
             ticket_order: planned.ticket_order,
             has_sink,
+            by_clock,
             outlets: outlets.into_boxed_slice(),
             rejects: None,
             inflow: None,

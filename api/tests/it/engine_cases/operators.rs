@@ -389,6 +389,7 @@ fn through_engine(
                 handle.advance(watermark);
                 eventually("the watermark", || source().watermark >= watermark);
             }
+            Input::Clock(_) => panic!("the clock of a running engine is not moved here"),
             Input::End => ended = true,
         }
     }

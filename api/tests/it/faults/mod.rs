@@ -161,7 +161,7 @@ pub fn handles() -> Option<(usize, usize)> {
 }
 
 /// Areas of which every fault has a test or a line in the README.
-const AREAS: [&str; 7] = ["WM", "UN", "TI", "EN", "LC", "AG", "WI"];
+const AREAS: [&str; 8] = ["WM", "UN", "TI", "EN", "LC", "AG", "WI", "IO"];
 
 #[test]
 fn every_fault_has_a_test_or_a_reason() {
@@ -174,6 +174,8 @@ fn every_fault_has_a_test_or_a_reason() {
         include_str!("un.rs"),
         include_str!("wi.rs"),
         include_str!("wm.rs"),
+        include_str!("../../toolbox/io/faults.rs"),
+        include_str!("../../toolbox/processing_time/faults.rs"),
     ];
     let readme = include_str!("../../cases/README.md");
     for line in include_str!("../../cases/faults.jsonl").lines() {
