@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::OpId;
 use super::group::Name;
+use super::processing_time::ProcessingTime;
 use crate::time::Timestamp;
 
 /// Handed to an operator with every element.
@@ -30,6 +31,7 @@ pub struct Cx {
     /// What a group's lane gathers; `None` in every other chain.
     pub(super) gathering: Option<Box<Gathering>>,
     // What few chains ever need is boxed: there may be a great many of them.
+    pub(super) processing: Option<Box<ProcessingTime>>,
     failure: Option<Box<Failure>>,
     blame: Option<Box<(OpId, Timestamp)>>,
     /// The event being processed, in words, where the user asked for that.

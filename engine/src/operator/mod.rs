@@ -13,6 +13,7 @@ mod apply;
 mod branch;
 mod context;
 mod process;
+mod processing_time;
 mod stateless;
 mod window;
 
@@ -27,7 +28,7 @@ pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
 pub(crate) use context::{contained, panic_message};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
-pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};
+pub use window::{InvalidWindow, ProcessingWindow, Window, WindowState, Windowed, Windows};
 
 use crate::event::{Batch, Event};
 use crate::state::{StateError, Visit};

@@ -392,6 +392,7 @@ fn through_engine(
                 handle.advance(watermark);
                 eventually("the watermark", || source().watermark >= watermark);
             }
+            Input::Clock(_) => panic!("the clock of a running engine is not moved here"),
             Input::End => ended = true,
         }
     }

@@ -162,7 +162,7 @@ pub fn handles() -> Option<(usize, usize)> {
 }
 
 /// Areas of which every fault has a test or a line in the README.
-const AREAS: [&str; 9] = ["WM", "UN", "TI", "EN", "LC", "ST", "AG", "WI", "JO"];
+const AREAS: [&str; 10] = ["WM", "UN", "TI", "EN", "LC", "ST", "AG", "WI", "JO", "IO"];
 
 #[test]
 fn every_fault_has_a_test_or_a_reason() {
@@ -177,6 +177,8 @@ fn every_fault_has_a_test_or_a_reason() {
         include_str!("wi.rs"),
         include_str!("wm.rs"),
         include_str!("../../toolbox/joins/faults.rs"),
+        include_str!("../../toolbox/io/faults.rs"),
+        include_str!("../../toolbox/processing_time/faults.rs"),
     ];
     let readme = include_str!("../../cases/README.md");
     for line in include_str!("../../cases/faults.jsonl").lines() {

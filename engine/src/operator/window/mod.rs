@@ -6,6 +6,7 @@
 //! two per hop. An event goes into one slice; a window that closes is merged from its slices.
 
 mod operator;
+mod processing;
 mod slices;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use operator::Window;
+pub use processing::ProcessingWindow;
 pub use slices::WindowState;
 
 use crate::time::Timestamp;

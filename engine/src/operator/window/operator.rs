@@ -45,6 +45,11 @@ impl<K, KF, A, N, Acc> Window<K, KF, A, N, Acc> {
         Self { op, grid: Grid::new(&windows), key, aggregate, codec, next }
     }
 
+    /// What follows it.
+    pub(super) fn next(&self) -> &N {
+        &self.next
+    }
+
     /// Closes every window that is due at `clock`. Kept out of the loop over events: compiled into it,
     /// it took the registers that the loop needs.
     #[cold]
