@@ -70,7 +70,7 @@ where
     pub fn aggregate<A: Aggregate<B::Out>>(self, aggregate: A) -> Stream<WindowOp<B, K, KF, A>> {
         let Self { stream, key, windows, shape, .. } = self;
         let keyed = shape == Shape::Keyed;
-        let checked = windows.check();
+        let (checked, sums) = (windows.check(), aggregate.check());
         let stream = stream.then("window", shape, |upstream, op| WindowOp {
             upstream,
             op,
@@ -81,6 +81,9 @@ where
             keyed,
         });
         if let Err(error) = checked {
+            stream.refuse(error);
+        }
+        if let Err(error) = sums {
             stream.refuse(error);
         }
         stream
