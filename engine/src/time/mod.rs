@@ -19,6 +19,7 @@ pub use inputs::{Inputs, Status};
 pub use merge::Merge;
 pub use reorder::Reorder;
 pub use timestamp::Timestamp;
+pub(crate) use timestamp::micros;
 pub use watermark::{InvalidWatermarks, Plain, Timing, Verdict, WatermarkGenerator, Watermarks};
 
 /// Whether an event at `time` breaks the promise of `watermark`.
