@@ -26,7 +26,8 @@ pub(crate) use context::{contained, panic_message};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{
-    Between, CountWindows, Counted, Driven, DrivenState, InvalidWindow, Phase, Rule, SessionState,
+    Aligned, AlignedState, AlignedWindow, Between, Bounds, Calendar, CountWindows, Counted,
+    Cumulative, Driven, DrivenState, InvalidWindow, Laid, Layout, Phase, Rule, SessionState,
     SessionWindow, Sessions, Stretch, Trigger, Updatable, Updates, Window, WindowKind, WindowState,
     Windowed, Windows,
 };

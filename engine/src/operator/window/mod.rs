@@ -3,6 +3,7 @@
 //! | made by | over | an operator in |
 //! |---|---|---|
 //! | [`Windows::tumbling`], [`hopping`](Windows::hopping) | event time | `operator.rs` |
+//! | [`cumulative`](Windows::cumulative), [`daily`](Windows::daily), [`weekly`](Windows::weekly), [`monthly`](Windows::monthly) | event time | `aligned/` |
 //! | [`session`](Windows::session) | event time, each key its own | `session.rs` |
 //! | [`count`](Windows::count), [`sliding_count`](Windows::sliding_count) | numbers of events | `driven.rs`, `count.rs` |
 //! | [`between`](Windows::between) | from one event to another | `driven.rs`, `between.rs` |
@@ -12,6 +13,7 @@
 //! it. Windows are kept as slices: the stretches between neighbouring bounds of any window, at most
 //! two per hop. An event goes into one slice; a window that closes is merged from its slices.
 
+mod aligned;
 mod between;
 mod count;
 mod driven;
@@ -25,6 +27,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use aligned::{
+    Aligned, AlignedState, AlignedWindow, Bounds, Calendar, Cumulative, Laid, Layout,
+};
 pub use between::Between;
 pub use count::{CountWindows, Counted};
 pub use driven::{Driven, DrivenState, Rule, Stretch};
@@ -58,7 +63,7 @@ pub struct Windows {
 }
 
 /// Windows that cannot be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidWindow {
     /// A size, a hop, a gap or a count of nothing.
@@ -74,6 +79,18 @@ pub enum InvalidWindow {
         parameter: &'static str,
         /// What was given.
         duration: Duration,
+    },
+    /// A time zone that the system does not know.
+    #[error("there is no time zone {zone:?}")]
+    UnknownZone {
+        /// What was given.
+        zone: String,
+    },
+    /// An offset as long as the windows of a calendar or longer.
+    #[error("the window offset {offset:?} is not less than the shortest window")]
+    Offset {
+        /// What was given.
+        offset: Duration,
     },
     /// Longer than time stamps reach.
     #[error("the window {parameter} {duration:?} is longer than 2^63 microseconds")]
@@ -183,7 +200,7 @@ pub enum Phase {
 
 /// The bounds of windows in microseconds, 128 bits wide so that they go on past both ends of time.
 #[derive(Clone, Copy, Debug)]
-struct Grid {
+pub struct Grid {
     size: i128,
     hop: i128,
     offset: i128,
