@@ -147,13 +147,24 @@ impl<T> Reorder<T> {
             sorted
         } else {
             // Nothing that is out of order is due, so the search finds the end among the others.
-            self.head.partition_point(|event| is_due(event.time, watermark))
+            self.count_due(watermark)
         };
         self.debt = self.debt.saturating_sub(4 * due);
         for _ in 0..due {
             if let Some(event) = self.head.pop_front() {
                 f(event);
             }
+        }
+    }
+
+    /// How many at the beginning of the head are due. They are few, if it is asked often.
+    #[inline]
+    fn count_due(&self, watermark: Timestamp) -> usize {
+        let is_due = |event: &Event<T>| is_due(event.time, watermark);
+        if self.head.get(FEW).is_some_and(is_due) {
+            self.head.partition_point(is_due)
+        } else {
+            self.head.iter().take_while(|event| is_due(event)).count()
         }
     }
 

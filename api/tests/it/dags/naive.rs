@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::joins;
 use super::program::*;
 
 /// An event with its time.
@@ -63,6 +64,23 @@ impl Naive {
         }
         on_time.sort_by_key(|(time, _)| *time);
         Naive { on_time, late, trust, watermark: watermark.unwrap() }
+    }
+
+    /// The join of this stream with another.
+    pub fn joined(self, right: Naive, join: Join, flag: bool) -> Self {
+        let late = !(self.late.is_empty() && right.late.is_empty());
+        let known = self.trust.min(right.trust);
+        let trust = match join {
+            _ if flag => Trust::Exact,
+            _ if late || known == Trust::Nothing => Trust::Nothing,
+            Join::Interval { .. } => Trust::Bag,
+            // Of several rows of one time the last counts.
+            Join::AsOf { .. } | Join::Control if known < Trust::Exact => Trust::Nothing,
+            Join::AsOf { .. } | Join::Control => Trust::Bag,
+        };
+        let made = joins::evaluate(&self.on_time, &right.on_time, join);
+        let watermark = Naive::union(vec![self, right]).watermark;
+        Naive { on_time: made, late: Vec::new(), trust, watermark }
     }
 
     /// The streams that `op` makes of this one.
@@ -317,6 +335,14 @@ pub fn evaluate(program: &Program) -> Vec<Naive> {
                     }
                 }
                 pool.push(Naive::union(inputs));
+            }
+            Step::Join { at: [left, right], join, flag } => {
+                let left = pool.remove(left % pool.len());
+                let right = match pool.len() {
+                    0 => left.clone(),
+                    len => pool.remove(right % len),
+                };
+                pool.push(left.joined(right, *join, *flag));
             }
         }
     }

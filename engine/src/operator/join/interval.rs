@@ -367,7 +367,10 @@ where
             return cx.discard(self.op, time, value);
         }
         if cx.ordered {
-            self.fire(state, cx, time);
+            if M::OUTER {
+                self.fire(state, cx, time);
+            }
+            // Else nobody sees when rows go; with the watermark that is done for many at once.
             state.0.clock = time;
         }
         cx.late = false;

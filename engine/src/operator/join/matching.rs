@@ -5,7 +5,10 @@ pub trait Matching<L, R>: Send + Sync + 'static {
     /// The result.
     type Out: Send + 'static;
 
-    /// Whether rows of both sides are given out unmatched, so that their order among each other shows.
+    /// Whether rows of either side are given out unmatched, so that it shows when they are.
+    const OUTER: bool = false;
+
+    /// Whether rows of both sides are, so that their order among each other shows.
     const FULL: bool = false;
 
     /// What two rows give that match.
@@ -70,6 +73,8 @@ where
 {
     type Out = (L, Option<R>);
 
+    const OUTER: bool = true;
+
     fn pair(&self, left: &L, right: &R) -> Self::Out {
         (left.clone(), Some(right.clone()))
     }
@@ -86,6 +91,8 @@ where
 {
     type Out = (Option<L>, R);
 
+    const OUTER: bool = true;
+
     fn pair(&self, left: &L, right: &R) -> Self::Out {
         (Some(left.clone()), right.clone())
     }
@@ -101,6 +108,8 @@ where
     R: Clone + Send + 'static,
 {
     type Out = (Option<L>, Option<R>);
+
+    const OUTER: bool = true;
 
     const FULL: bool = true;
 

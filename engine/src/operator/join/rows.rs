@@ -20,7 +20,8 @@ pub(super) struct Row<V> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Rows<V> {
     Few(Option<Row<V>>),
-    Many(VecDeque<Row<V>>),
+    // Boxed, so that what few keys have makes those of the others no larger.
+    Many(Box<VecDeque<Row<V>>>),
 }
 
 impl<V> Default for Rows<V> {
@@ -48,7 +49,7 @@ impl<V> Rows<V> {
 
     fn insert_among(&mut self, row: Row<V>) {
         if let Rows::Few(first) = self {
-            *self = Rows::Many(first.take().into_iter().collect());
+            *self = Rows::Many(Box::new(first.take().into_iter().collect()));
         }
         let Rows::Many(rows) = self else { unreachable!("there is room for many") };
         if rows.back().is_none_or(|last| last.time <= row.time) {
@@ -94,6 +95,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_row_alone_takes_no_more_room_than_its_own() {
+        assert_eq!(size_of::<Rows<[u64; 2]>>(), size_of::<Row<[u64; 2]>>());
+    }
 
     proptest! {
         #[test]
