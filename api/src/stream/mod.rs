@@ -35,7 +35,7 @@ pub use rules::ByRule;
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
 pub use unkeyed::Unkeyed;
-pub use window::{WindowOp, Windowing};
+pub use window::{ApplyOp, WindowOp, Windowing};
 
 /// A stream of events: a source and the operators behind it, up to where it is looked at.
 ///

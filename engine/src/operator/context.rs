@@ -170,6 +170,13 @@ impl Cx {
         refused
     }
 
+    /// Whether a corrected result counts as late for what follows. It does in an ordered chain, where
+    /// later results have been passed on already; elsewhere the operator holds its watermark back for
+    /// it. A group's watermark is held back by none of its members.
+    pub(super) fn is_past_correcting(&self) -> bool {
+        self.ordered || self.gathering.is_some()
+    }
+
     /// Ends the query: an operator that cannot go on says why. The first reason counts.
     pub fn fail(&mut self, operator: OpId, time: Option<Timestamp>, message: impl Into<String>) {
         if self.failure.is_none() {

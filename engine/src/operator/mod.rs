@@ -27,7 +27,11 @@ pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
 pub(crate) use context::{contained, panic_message};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
-pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};
+pub use window::{
+    Between, CountWindows, Counted, Driven, DrivenState, InvalidWindow, Phase, Rule, SessionState,
+    SessionWindow, Sessions, Stretch, Trigger, Updatable, Updates, Window, WindowKind, WindowState,
+    Windowed, Windows,
+};
 
 use crate::event::{Batch, Event};
 use crate::state::{StateError, Visit};

@@ -81,7 +81,7 @@ fn key((key, _): &Value) -> u32 {
 }
 
 fn result<K>(of: impl Fn(K) -> u32) -> impl Fn(Windowed<K, (u64, i64)>) -> Value {
-    move |Windowed { key, start, end, value }| {
+    move |Windowed { key, start, end, value, .. }| {
         windowed(of(key), start.as_micros(), end.as_micros(), value)
     }
 }
