@@ -180,7 +180,8 @@ impl Naive {
         if end <= self.clock {
             (merged.pending, merged.given) = (false, true);
             self.out.push(merged.row(end - 1, gap, Phase::Corrected));
-        } else if self.every.is_some_and(|every| (merged.times.len() as u64).is_multiple_of(every)) {
+        } else if self.every.is_some_and(|every| (merged.times.len() as u64).is_multiple_of(every))
+        {
             merged.changed = false;
             self.out.push(merged.row(now, gap, Phase::Early));
         } else if let Some(interval) = self.interval {
