@@ -24,7 +24,7 @@ const CELLAR: &str = "\
 {\"minute\": 90, \"room\": \"cellar\", \"celsius\": 13.5}
 ";
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct Reading {
     minute: i64,
     room: String,
