@@ -92,9 +92,9 @@ impl<K, Out, Side> ProcessCx<'_, K, Out, Side> {
         self.said.side.push(value);
     }
 
-    /// Sets a timer of event time for this key, if it has none for that time yet. It fires when the clock reaches
-    /// `due`, before events at `due`; at once, after this call, if the clock is there already. A
-    /// timer that sets itself again for the time at which it fires never ends.
+    /// Sets a timer of event time for this key, if it has none for that time yet. It fires when the
+    /// clock reaches `due`, before events at `due`; at once, after this call, if the clock is there
+    /// already. A timer that sets itself again for the time at which it fires never ends.
     pub fn set_timer(&mut self, due: Timestamp) {
         self.said.timers.push(TimerChange::Set(By::Event, due));
     }
@@ -113,10 +113,10 @@ impl<K, Out, Side> ProcessCx<'_, K, Out, Side> {
         self.now.expect(NO_PROCESSING_TIME)
     }
 
-    /// Sets a timer of processing time for this key, if it has none for that time yet. It fires when the
-    /// engine's clock reaches `due`, though no event comes, and before events that come then; at once,
-    /// after this call, if the clock is there already. When the stream ends it fires too. What becomes of
-    /// it is not reproducible: another run has another clock.
+    /// Sets a timer of processing time for this key, if it has none for that time yet. It fires when
+    /// the engine's clock reaches `due`, though no event comes, and before events that come then; at
+    /// once, after this call, if the clock is there already. When the stream ends it fires too. What
+    /// becomes of it is not reproducible: another run has another clock.
     ///
     /// # Panics
     /// In a group's template: its members have no processing time.

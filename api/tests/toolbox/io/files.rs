@@ -224,6 +224,6 @@ fn what_cannot_be_read_is_refused_by_name() {
     assert!(pace.contains("\"files\"") && pace.contains("positive number, not 0"), "{pace}");
     let shared = engine(1);
     let paced = source::paced(source::sequence(inputs([&[1]])), -1.0);
-    let error = shared.shared_source("shared", paced).open().err().expect("refused").to_string();
+    let error = shared.shared_source("shared", paced).open().expect_err("refused").to_string();
     assert!(error.contains("\"shared\"") && error.contains("not -1"), "{error}");
 }
