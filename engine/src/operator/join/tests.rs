@@ -91,7 +91,7 @@ fn scripts(ordered: bool) -> impl Strategy<Value = Script> {
 /// What a join of `rows` gives, by looking at every two of them.
 fn naive(rows: &[(Timestamp, Item)], (lower, upper): (i64, i64), sides: (bool, bool)) -> Out {
     let mut out = Vec::new();
-    let mut matched = vec![false; 60];
+    let mut matched = [false; 60];
     let lefts = || {
         rows.iter().filter_map(|&(t, item)| matches!(item, Either::Left(_)).then_some((t, item)))
     };
@@ -193,7 +193,7 @@ proptest! {
 }
 
 /// In an ordered chain right rows of a time come first.
-fn rights_first(inputs: &mut Vec<Input<Item>>) {
+fn rights_first(inputs: &mut [Input<Item>]) {
     let key = |input: &Input<Item>| match input {
         Input::Event(time, item) => (*time, matches!(item, Either::Left(_))),
         _ => unreachable!("only events are sorted"),
@@ -215,7 +215,7 @@ fn check_as_of(mut script: Script, ordered: bool, age: Option<u64>) {
         script.rows = events.collect();
     }
     let age = age.map(Duration::from_micros);
-    let removes = |row: &(u8, usize)| row.1 % 5 == 0;
+    let removes = |row: &(u8, usize)| row.1.is_multiple_of(5);
     let harness = OperatorHarness::new(move |probe: Probe<_>| {
         let lifetime = Lifetime { age, removes: Some(Box::new(removes)) };
         AsOf::new(OpId(1), key, lifetime, Left, Some(Codec::new("newest")), probe)
