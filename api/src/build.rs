@@ -142,6 +142,23 @@ impl<S: Source> Build for FromSource<S> {
     }
 }
 
+/// Where a stream starts at several sources.
+pub struct FromSources<S: Source> {
+    pub(crate) sources: Vec<S>,
+    pub(crate) watermarks: Watermarks<S::Item>,
+    pub(crate) rejects: Option<Arc<Port<BadRecord>>>,
+}
+
+impl<S: Source> Build for FromSources<S> {
+    type Out = S::Item;
+    type Head = Self;
+
+    fn close<N: Consumer<S::Item>>(self, next: N, closing: &mut Closing<'_>) {
+        let Self { sources, watermarks, rejects } = self;
+        closing.assembler.sources(closing.segment, sources, &watermarks, rejects, next);
+    }
+}
+
 /// Where a stream starts with what other threads push.
 pub struct FromPush<T: Send + 'static> {
     pub(crate) line: Described<Line<T>>,

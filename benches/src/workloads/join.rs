@@ -16,7 +16,7 @@ pub(super) const JOIN: Workload = Workload {
     order_shows: false,
     prepare,
     mizzle,
-    baseline,
+    baseline: Some(baseline),
     second_baseline: None,
 };
 
@@ -31,7 +31,7 @@ fn prepare(setting: &Setting) -> Prepared {
     for event in in_order(setting.events, KEYS, setting.seed).iter() {
         streams[random.below(2) as usize].push(*event);
     }
-    Prepared { streams: streams.into_iter().map(Into::into).collect() }
+    Prepared { streams: streams.into_iter().map(Into::into).collect(), ..Prepared::default() }
 }
 
 /// The same for any order of results.

@@ -12,7 +12,9 @@ use crate::time::{Timestamp, Watermarks};
 use super::chain::{Chain, Frame};
 use super::engine::{Settings, Shared};
 use super::group::Shared as GroupCore;
-use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
+use super::intake::{
+    Assigned, InboxIntake, Intake, Progress, PushIntake, Several, SourceIntake, SourceWaker, Timed,
+};
 use super::outlet::{Outlet, Router, Target};
 use super::pool::Task;
 use super::port::{Packet, Port, Room};
@@ -23,16 +25,23 @@ use super::query::{ChainEntry, QueryCore};
 pub struct Assembler {
     pub(super) engine: Arc<Shared>,
     pub(super) query: Arc<QueryCore>,
-    /// Outlets made since the last chain: they belong to the next.
-    outlets: Vec<Arc<dyn Room>>,
-    has_sink: bool,
+    /// What was said since the last chain: it belongs to the next.
+    coming: Coming,
     /// Chains are made when all inputs of all ports are known.
     pub(super) pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
 }
 
+/// What is known of the chain being built.
+#[derive(Clone, Default)]
+struct Coming {
+    outlets: Vec<Arc<dyn Room>>,
+    has_sink: bool,
+    by_clock: bool,
+}
+
 impl Assembler {
     pub(super) fn new(engine: Arc<Shared>, query: Arc<QueryCore>) -> Self {
-        Self { engine, query, outlets: Vec::new(), has_sink: false, pending: Vec::new() }
+        Self { engine, query, coming: Coming::default(), pending: Vec::new() }
     }
 
     pub(super) fn finish(self) -> Vec<ChainEntry> {
@@ -47,12 +56,17 @@ impl Assembler {
 
     /// The chain being built ends in a sink.
     pub fn sink(&mut self) {
-        self.has_sink = true;
+        self.coming.has_sink = true;
+    }
+
+    /// The chain being built has an operator that goes by processing time.
+    pub fn by_clock(&mut self) {
+        self.coming.by_clock = true;
     }
 
     /// The chain being built also goes to `room`, which may be full.
     pub fn room(&mut self, room: Arc<dyn Room>) {
-        self.outlets.push(room);
+        self.coming.outlets.push(room);
     }
 
     /// An outlet of the piece `from` to input `input` of `port`.
@@ -87,7 +101,7 @@ impl Assembler {
         if !port.is_used() {
             return None;
         }
-        self.outlets.push(port.clone());
+        self.coming.outlets.push(port.clone());
         Some(Target::new(port.clone(), input, self.plan().pieces()[from].shards))
     }
 
@@ -139,11 +153,10 @@ impl Assembler {
         let shards = self.plan().pieces()[piece].shards;
         let consumer = Arc::new(consumer);
         let ports: Vec<_> = (0..shards).map(|_| Port::new(inputs)).collect();
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
+        let coming = std::mem::take(&mut self.coming);
         for (shard, port) in ports.iter().enumerate() {
             port.mark_used();
-            let frame = self.frame(piece, shard as u16, outlets.clone(), has_sink);
+            let frame = self.frame(piece, shard as u16, coming.clone());
             self.inbox_chain(frame, port.clone(), consumer.clone());
         }
         ports
@@ -176,12 +189,12 @@ impl Assembler {
         let lanes = self.plan().pieces()[piece].shards;
         let program = Arc::new(program);
         let ports: Vec<_> = (0..lanes).map(|_| Port::new(1)).collect();
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
+        // Members have no processing time.
+        let coming = Coming { by_clock: false, ..std::mem::take(&mut self.coming) };
         for (lane, port) in ports.iter().enumerate() {
             port.mark_used();
             let lane = lane as u16;
-            let frame = self.frame(piece, lane, outlets.clone(), has_sink);
+            let frame = self.frame(piece, lane, coming.clone());
             let members = Members::new(program.clone(), lane, lanes);
             self.inbox_chain(frame, port.clone(), Arc::new(members));
         }
@@ -220,6 +233,45 @@ impl Assembler {
         S: Source,
         C: Consumer<S::Item>,
     {
+        let frame = self.source_frame(segment, rejects);
+        let waker = Arc::<SourceWaker>::default();
+        let intake = self.source_intake(source, &waker);
+        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+    }
+
+    /// As `source`, of several sources that are each judged by `watermarks`.
+    pub fn sources<S, C>(
+        &mut self,
+        segment: usize,
+        sources: Vec<S>,
+        watermarks: &Watermarks<S::Item>,
+        rejects: Option<Arc<Port<BadRecord>>>,
+        consumer: C,
+    ) where
+        S: Source,
+        C: Consumer<S::Item>,
+    {
+        let frame = self.source_frame(segment, rejects);
+        let waker = Arc::<SourceWaker>::default();
+        let (settings, merge) = (self.engine.settings(), self.has_stage(&frame));
+        let stage = merge && !watermarks.is_in_order();
+        let intakes = sources.into_iter().map(|source| {
+            timed(settings, stage, self.source_intake(source, &waker), watermarks.clone())
+        });
+        let intake = Several::new(intakes.collect(), merge, settings.hold_cap);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+    }
+
+    fn source_intake<S: Source>(&self, source: S, waker: &Arc<SourceWaker>) -> SourceIntake<S> {
+        let clock = self.engine.settings().clock.clone();
+        SourceIntake::new(source, self.query.clone(), clock, waker.clone().into())
+    }
+
+    /// The frame of a chain that reads a source.
+    fn source_frame(&mut self, segment: usize, rejects: Option<Arc<Port<BadRecord>>>) -> Frame {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         if let Some(port) = rejects.filter(|port| port.is_used()) {
             let mut outlets = std::mem::take(&mut frame.outlets).into_vec();
@@ -228,10 +280,7 @@ impl Assembler {
             frame.rejects =
                 Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
         }
-        let intake = SourceIntake::new(source, self.query.clone());
-        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || Chain::new(frame, intake, consumer)));
+        frame
     }
 
     /// A chain that takes what is pushed on `line`, as the head of `segment`.
@@ -304,18 +353,12 @@ impl Assembler {
     }
 
     pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
-        self.frame(piece, 0, outlets, has_sink)
+        let coming = std::mem::take(&mut self.coming);
+        self.frame(piece, 0, coming)
     }
 
-    fn frame(
-        &self,
-        piece: usize,
-        shard: u16,
-        outlets: Vec<Arc<dyn Room>>,
-        has_sink: bool,
-    ) -> Frame {
+    fn frame(&self, piece: usize, shard: u16, coming: Coming) -> Frame {
+        let Coming { outlets, has_sink, by_clock } = coming;
         let plan = &self.query.plan;
         let planned = &plan.pieces()[piece];
         Frame {
@@ -329,6 +372,7 @@ impl Assembler {
             ordered: planned.mode == Mode::Ordered,
             ticket_order: planned.ticket_order,
             has_sink,
+            by_clock,
             outlets: outlets.into_boxed_slice(),
             rejects: None,
             inflow: None,
@@ -343,6 +387,17 @@ fn timed<I: Intake>(
     watermarks: Watermarks<I::Item>,
 ) -> Timed<I> {
     Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
+}
+
+/// The entry of a chain that reads what `waker` belongs to.
+fn wakes<I, C>(waker: &SourceWaker, chain: Arc<Chain<I, C>>) -> ChainEntry
+where
+    I: Intake,
+    C: Consumer<I::Item>,
+{
+    let task: Arc<dyn Task> = chain.clone();
+    waker.attach(Arc::downgrade(&task));
+    chain
 }
 
 /// The entry of a chain that reads `port`.

@@ -147,8 +147,9 @@ impl Watch for Heard {
     fn removed(&self, members: &[MemberId]) {
         for member in members {
             let mut free = self.free[(member.place % BUCKETS) as usize].lock();
-            // A place whose generations are used up is not used again.
-            if let Some(next) = member.generation.checked_add(1) {
+            // A place whose generations are used up is not used again; the last one is never given.
+            let next = member.generation + 1;
+            if next < u32::MAX {
                 free.back.push((member.place, next));
             }
         }

@@ -21,6 +21,7 @@ pub use jiff::SignedDuration;
 pub use merge::Merge;
 pub use reorder::Reorder;
 pub use timestamp::Timestamp;
+pub(crate) use timestamp::micros;
 pub use watermark::{InvalidWatermarks, Plain, Timing, Verdict, WatermarkGenerator, Watermarks};
 
 /// Whether an event at `time` breaks the promise of `watermark`.

@@ -101,8 +101,8 @@ where
 
 /// Each of the results of a window, with its bounds.
 fn each<K: Clone, U>(window: Windowed<K, Vec<U>>) -> impl Iterator<Item = Windowed<K, U>> {
-    let Windowed { key, start, end, value } = window;
-    value.into_iter().map(move |value| Windowed { key: key.clone(), start, end, value })
+    let Windowed { key, start, end, value, phase } = window;
+    value.into_iter().map(move |value| Windowed { key: key.clone(), start, end, value, phase })
 }
 
 impl<L, R, K, KF, M> Stateful for WindowJoined<L, R, K, KF, M>

@@ -81,7 +81,7 @@ fn key((key, _): &Value) -> u32 {
 }
 
 fn result<K>(of: impl Fn(K) -> u32) -> impl Fn(Windowed<K, (u64, i64)>) -> Value {
-    move |Windowed { key, start, end, value }| {
+    move |Windowed { key, start, end, value, .. }| {
         windowed(of(key), start.as_micros(), end.as_micros(), value)
     }
 }
@@ -102,6 +102,7 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
             let moved = stream.key_by(key).state_transition(0, transition, is_final);
             moved.in_order_if(flag).map(with_state).boxed()
         }
+        (Kind::Rule(rule, length), _) => ruled(stream, rule, us(length), flag),
         (Kind::Window(spec), false) => {
             let whole = stream.window(windows(spec)).aggregate((count(), total(flag)));
             whole.in_order_if(flag).map(result(|()| 0)).boxed()
@@ -110,6 +111,20 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
             let keyed = stream.key_by(key).window(windows(spec)).aggregate((count(), total(flag)));
             keyed.in_order_if(flag).map(result(|key| key)).boxed()
         }
+    }
+}
+
+fn ruled(
+    stream: BoxedStream<Value>,
+    rule: Rule,
+    length: Duration,
+    flag: bool,
+) -> BoxedStream<Value> {
+    match rule {
+        Rule::Distinct => stream.key_by(key).distinct_for(length).in_order_if(flag).boxed(),
+        Rule::Debounce => stream.key_by(key).debounce(length).in_order_if(flag).boxed(),
+        Rule::Throttle => stream.throttle_latest(length).in_order_if(flag).boxed(),
+        Rule::Sort => stream.sort_within(length, |value| value.1).in_order_if(flag).boxed(),
     }
 }
 

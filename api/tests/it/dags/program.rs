@@ -87,6 +87,16 @@ pub enum Kind {
     /// As `Apply`, with a function that panics for some values, which resets the key.
     Moody,
     Window(WindowSpec),
+    Rule(Rule, u64),
+}
+
+/// A rule with a length of time.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule {
+    Distinct,
+    Debounce,
+    Throttle,
+    Sort,
 }
 
 impl Kind {
@@ -96,6 +106,7 @@ impl Kind {
             Kind::Apply | Kind::Window(_) => wish,
             Kind::Reduce => false,
             Kind::Transition | Kind::Moody => true,
+            Kind::Rule(rule, _) => matches!(rule, Rule::Distinct | Rule::Debounce),
         }
     }
 }
@@ -315,6 +326,10 @@ fn window() -> impl Strategy<Value = WindowSpec> {
     })
 }
 
+fn rule() -> impl Strategy<Value = Rule> {
+    prop_oneof![Just(Rule::Distinct), Just(Rule::Debounce), Just(Rule::Throttle), Just(Rule::Sort),]
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         2 => Just(Kind::Apply),
@@ -322,6 +337,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         1 => Just(Kind::Transition),
         1 => Just(Kind::Moody),
         3 => window().prop_map(Kind::Window),
+        2 => (rule(), 1u64..12).prop_map(|(rule, length)| Kind::Rule(rule, length)),
     ]
 }
 

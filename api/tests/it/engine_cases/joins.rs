@@ -163,6 +163,7 @@ fn through_engine(
                     eventually("the watermark", || source().watermark >= watermark);
                 }
             }
+            Input::Clock(_) => unreachable!("joins do not look at the clock"),
             Input::End => {}
         }
     }

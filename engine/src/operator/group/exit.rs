@@ -1,10 +1,12 @@
 //! Where members' results go. Their type is hidden from the lane, which does not know its template's
 //! output, at the price of one look at a type per result.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::MemberId;
+use super::pages::Name;
 use crate::event::{Batch, Event};
 use crate::operator::context::Gathering;
 use crate::operator::{Consumer, Cx};
@@ -24,7 +26,12 @@ impl<R> Default for Results<R> {
 pub(super) type Gathered<R> = Batch<(MemberId, R)>;
 
 fn gathered<R: Send + 'static>(gathering: &mut Gathering) -> &mut Gathered<R> {
-    gathering.results.downcast_mut().expect("a lane gathers the results of its template")
+    typed(&mut *gathering.results)
+}
+
+#[inline(always)]
+fn typed<R: Send + 'static>(results: &mut (dyn Any + Send)) -> &mut Gathered<R> {
+    results.downcast_mut().expect("a lane gathers the results of its template")
 }
 
 impl<R: Send + 'static> Consumer<R> for Results<R> {
@@ -35,10 +42,10 @@ impl<R: Send + 'static> Consumer<R> for Results<R> {
     #[inline]
     fn event(&self, _: &mut (), cx: &mut Cx, event: Event<R>) {
         let late = cx.late;
-        let gathering = cx.gathering();
-        gathering.emitted += 1;
-        let member = gathering.member;
-        gathered(gathering).push(event.map(|value| (member, value)), late);
+        let Gathering { group, member, emitted, results } = cx.gathering();
+        *emitted += 1;
+        let results = typed(&mut **results);
+        results.push(event.map(|value| (member.of(*group), value)), late);
     }
 
     fn watermark(&self, _: &mut (), _: &mut Cx, _: Timestamp) {}
@@ -110,8 +117,8 @@ impl<R: Send + 'static, M: Mailbox<R>> Own for Typed<R, M> {
 
 /// Where a lane's gathered results go when the batch is over.
 pub trait Exit: Send {
-    /// Has `cx` gather results, if it does not yet.
-    fn open(&self, cx: &mut Cx);
+    /// Has `cx` gather results of members of `group`, if it does not yet.
+    fn open(&self, cx: &mut Cx, group: u32);
 
     /// Forgets what was gathered last: `count` results.
     fn forget(&self, cx: &mut Cx, count: usize);
@@ -166,10 +173,10 @@ impl<R: Send + 'static, N: Consumer<(MemberId, R)>> TypedExit<R, N> {
 }
 
 impl<R: Send + 'static, N: Consumer<(MemberId, R)>> Exit for TypedExit<R, N> {
-    fn open(&self, cx: &mut Cx) {
+    fn open(&self, cx: &mut Cx, group: u32) {
         cx.gathering.get_or_insert_with(|| {
             let results = Box::new(Gathered::<R>::default());
-            Box::new(Gathering { member: MemberId::default(), emitted: 0, results })
+            Box::new(Gathering { group, member: Name::NOBODY, emitted: 0, results })
         });
     }
 

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::lane::{Addition, Change, MemberReport, StateShown};
 use super::members::{LaneState, Members};
-use super::pages::{Living, NOWHERE};
+use super::pages::{Living, NOWHERE, Name};
 use super::{MemberId, Select};
 use crate::operator::{Consumer, Cx, Failure, OpId, contained, panic_message};
 use crate::state::{Cell, StateError, Visit};
@@ -37,7 +37,7 @@ where
                 return self.program.watch.removed(&[id]);
             }
         };
-        let seat = lane.pages.settle(id, Living { on, params, state });
+        let seat = lane.pages.settle(Living { name: Name::new(id), on, params, state });
         lane.counts.members += 1;
         (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
         if let Some(own) = own {
@@ -49,18 +49,20 @@ where
 
     /// Ends `member`. Whether it was there.
     fn remove(&self, lane: &mut LaneState<S, P, C::State>, member: MemberId) -> bool {
-        let Some(seat) = lane.pages.seat(member) else { return false };
-        let slot = lane.pages.slot_mut(seat);
-        lane.armed -= usize::from(slot.armed != Timestamp::MAX);
-        if slot.member.is_some() {
+        let seat = if let Some(seat) = lane.pages.seat(member) {
             lane.counts.members -= 1;
+            lane.armed -= usize::from(lane.pages.slot(seat).armed != Timestamp::MAX);
             let LaneState { index, pages, .. } = lane;
             contained(|| S::remove(index, seat, pages));
-        } else {
+            seat
+        } else if let Some(seat) = lane.failed_seat(member) {
             lane.counts.failed -= 1;
             lane.failures.remove(&seat);
-        }
-        let gone = (lane.pages.vacate(seat), lane.owns.remove(&seat));
+            seat
+        } else {
+            return false;
+        };
+        let gone = (lane.pages.vacate(seat, member.place), lane.owns.remove(&seat));
         if let Some(message) = contained(|| drop(gone)) {
             tracing::warn!(%member, "its state panicked when dropped: {message}");
         }
@@ -98,7 +100,7 @@ where
             Change::Look(member, answer) => answer(self.report(lane, member)),
             Change::List(answer) => {
                 let living = lane.pages.living();
-                answer(living.map(|seat| self.id(lane.pages.slot(seat))).collect());
+                answer(living.map(|(_, member)| self.id(member)).collect());
             }
         }
     }
@@ -121,7 +123,7 @@ where
         lane: &mut LaneState<S, P, C::State>,
         id: MemberId,
     ) -> Option<MemberReport<S::On, P>> {
-        let seat = lane.pages.seat(id)?;
+        let seat = lane.pages.seat(id).or_else(|| lane.failed_seat(id))?;
         let slot = lane.pages.slot_mut(seat);
         let mut shown = Shown(Vec::new());
         let mut next_timer = None;
@@ -133,7 +135,7 @@ where
         });
         let (events, results) = (slot.events, slot.results);
         let dropped = lane.owns.get(&seat).map_or(0, |(_, dropped)| *dropped);
-        let failure = lane.failures.get(&seat).cloned();
+        let failure = lane.failures.get(&seat).map(|(_, message)| message.clone());
         Some(MemberReport {
             id,
             living,

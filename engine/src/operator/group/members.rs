@@ -2,14 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::iter::Peekable;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::vec;
 
 use super::exit::{Exit, Exits, Own};
+use super::hits::{Hits, SEVERAL};
 use super::lane::{Change, LaneCounts};
-use super::pages::{Living, NOWHERE, Pages, Slot};
+use super::pages::{Living, NOWHERE, Pages};
 use super::{MemberId, Select, Watch};
 use crate::event::{Batch, Event};
 use crate::operator::{Consumer, Cx, Failure, Note, OpId, contained, panic_message};
@@ -74,9 +74,10 @@ pub struct LaneState<S: Select, P, M> {
     /// How many slots have a timer there.
     pub(super) armed: usize,
     pub(super) owns: HashMap<u32, (Box<dyn Own>, u64)>,
-    pub(super) failures: HashMap<u32, String>,
-    /// Who gets which event of a batch, see `find`. Kept for its room.
-    hits: Vec<u32>,
+    /// Those that have failed, and why, by their seats.
+    pub(super) failures: HashMap<u32, (MemberId, String)>,
+    /// Who gets the events that were looked up. Kept for its room.
+    hits: Hits,
     watermark: Timestamp,
     pub(super) counts: LaneCounts,
     exit: Box<dyn Exit>,
@@ -88,13 +89,15 @@ pub struct LaneState<S: Select, P, M> {
 /// How far a batch has been handed out.
 struct At<'a, T> {
     events: vec::Drain<'a, Event<T>>,
-    /// The positions of its late events that are still to come.
-    late: Peekable<vec::IntoIter<u32>>,
     position: u32,
-    /// The next of the seats that were looked up.
+    /// The positions of its late events that are still to come.
+    late: vec::IntoIter<u32>,
+    /// The next of them; [`NOWHERE`] if there is none.
+    next_late: u32,
+    /// The next event among those that were looked up.
     next: usize,
-    /// An event that more members get, and whether it is late.
-    present: Option<(Event<T>, bool)>,
+    /// An event that more members get, whether it is late, and where in `several` they are.
+    present: Option<(Event<T>, bool, usize)>,
 }
 
 impl<S: Select, P, M> LaneState<S, P, M> {
@@ -102,6 +105,12 @@ impl<S: Select, P, M> LaneState<S, P, M> {
     #[inline]
     fn is_due(&self, clock: Timestamp) -> bool {
         self.timers.peek().is_some_and(|Reverse((due, ..))| is_due(*due, clock))
+    }
+
+    /// The seat that `member`, which has failed, still keeps.
+    pub(super) fn failed_seat(&self, member: MemberId) -> Option<u32> {
+        let seat = self.pages.taken(member.place)?;
+        (self.failures.get(&seat)?.0 == member).then_some(seat)
     }
 }
 
@@ -147,48 +156,42 @@ where
         // The user's `Eq`, `Hash` and `Drop` may panic too.
         contained(|| S::remove(index, seat, pages));
         let slot = pages.slot_mut(seat);
-        let id = self.id(slot);
-        lane.armed -= usize::from(slot.armed != Timestamp::MAX);
-        slot.armed = Timestamp::MAX;
-        let events = slot.events;
+        let (events, armed) = (slot.events, std::mem::replace(&mut slot.armed, Timestamp::MAX));
         let (living, own) = (slot.member.take(), owns.remove(&seat));
+        let Some(living) = living else { return };
+        let id = self.id(&living);
         contained(|| drop((living, own)));
+        lane.armed -= usize::from(armed != Timestamp::MAX);
         lane.counts.members -= 1;
         lane.counts.failed += 1;
-        lane.failures.insert(seat, failure.message.clone());
+        lane.failures.insert(seat, (id, failure.message.clone()));
         self.program.watch.failed(id, failure, events);
     }
 
-    pub(super) fn id(&self, slot: &Slot<S::On, P, C::State>) -> MemberId {
-        MemberId { group: self.program.group, place: slot.place, generation: slot.generation }
+    #[inline(always)]
+    pub(super) fn id(&self, member: &Living<S::On, P, C::State>) -> MemberId {
+        member.name.of(self.program.group)
     }
 
-    /// Finds out who gets which event: for each, the seats of its members and then [`NOWHERE`].
+    /// Finds out who gets which event.
     fn find(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, events: &[Event<S::Event>]) {
         let LaneState { index, pages, hits, counts, .. } = lane;
-        let mut next = 0;
         hits.clear();
-        while catch_unwind(AssertUnwindSafe(|| {
-            while let Some(event) = events.get(next) {
-                let before = hits.len();
-                self.program.select.matches(index, &event.value, pages, |seat| hits.push(seat));
-                counts.unmatched += u64::from(hits.len() == before);
-                hits.push(NOWHERE);
-                next += 1;
+        while hits.each.len() < events.len() {
+            let rest = &events[hits.each.len()..];
+            let look_up = || self.program.select.look_up(index, rest, pages, hits);
+            if catch_unwind(AssertUnwindSafe(look_up)).is_err() {
+                let _ = cx.take_blame();
+                if hits.each.len() < events.len() {
+                    hits.none();
+                }
+                counts.unselected += 1;
+                cx.counters.failed += 1;
             }
-        }))
-        .is_err()
-        {
-            // The user's function panicked at `next`, which is for nobody then.
-            let _ = cx.take_blame();
-            hits.truncate(hits.iter().rposition(|&seat| seat == NOWHERE).map_or(0, |end| end + 1));
-            hits.push(NOWHERE);
-            next += 1;
-            counts.unselected += 1;
-            cx.counters.failed += 1;
         }
         counts.events += events.len() as u64;
-        counts.handed += (hits.len() - events.len()) as u64;
+        counts.unmatched += hits.unmatched;
+        counts.handed += hits.handed;
     }
 
     /// Hands the events that were looked up to those who get them. Goes on where it was after a
@@ -197,67 +200,63 @@ where
         &self,
         lane: &mut LaneState<S, P, C::State>,
         cx: &mut Cx,
-        hits: &[u32],
+        hits: &Hits,
         at: &mut At<'_, S::Event>,
     ) {
         loop {
             if at.present.is_some() {
-                self.hand_to_several(lane, cx, hits, at);
+                self.hand_to_several(lane, cx, &hits.several, at);
             }
-            let Some(&seat) = hits.get(at.next) else { return };
-            let Some(event) = at.events.next() else { return };
-            let late = at.late.next_if_eq(&at.position).is_some();
+            let Some(&hit) = hits.each.get(at.next) else { return };
+            let Some(time) = at.events.as_slice().first().map(|event| event.time) else { return };
+            let late = at.position == at.next_late;
+            if cx.ordered && !late {
+                // As windows do: an event at the last instant closes nothing.
+                self.fire(lane, cx, time.min(Timestamp::MAX.previous()));
+            }
             at.position += 1;
             at.next += 1;
-            if seat == NOWHERE {
-                lane.at_work = NOWHERE;
-                continue;
+            if late {
+                at.next_late = at.late.next().unwrap_or(NOWHERE);
             }
-            let due = cx.ordered && !late && lane.is_due(event.time);
-            if hits[at.next] == NOWHERE && !due {
-                at.next += 1;
-                self.hand(lane, cx, seat, event, late);
+            let Some(event) = at.events.next() else { return };
+            if hit < SEVERAL {
+                self.hand(lane, cx, hit, event, late);
             } else {
-                at.next -= 1;
-                at.present = Some((event, late));
+                lane.at_work = NOWHERE;
+                if hit != NOWHERE {
+                    at.present = Some((event, late, (hit - SEVERAL) as usize));
+                }
             }
         }
     }
 
-    /// Hands an event to the members that get it, timers first.
+    /// Hands an event to the members that get it.
     #[inline(never)]
     fn hand_to_several(
         &self,
         lane: &mut LaneState<S, P, C::State>,
         cx: &mut Cx,
-        hits: &[u32],
+        several: &[u32],
         at: &mut At<'_, S::Event>,
     ) {
-        while let Some((event, late)) = &at.present {
-            if cx.ordered && !*late {
-                // As windows do: an event at the last instant closes nothing.
-                self.fire(lane, cx, event.time.min(Timestamp::MAX.previous()));
-            }
-            let seat = hits[at.next];
-            at.next += 1;
-            if seat == NOWHERE {
-                // Its last member panicked.
-                at.present = None;
-            } else if hits[at.next] == NOWHERE {
-                at.next += 1;
-                if let Some((event, late)) = at.present.take() {
+        while let Some((event, late, next)) = &mut at.present {
+            let (seat, late) = (several[*next], *late);
+            *next += 1;
+            if several[*next] == NOWHERE {
+                if let Some((event, ..)) = at.present.take() {
                     self.hand(lane, cx, seat, event, late);
                 }
             } else {
                 // Should the copy panic, no member is to blame: this one misses the event.
                 lane.at_work = NOWHERE;
-                let (event, late) = (event.clone(), *late);
+                let event = event.clone();
                 self.hand(lane, cx, seat, event, late);
             }
         }
     }
 
-    /// Hands an event to a member.
+    /// Hands an event to the member at `seat`, if it lives.
     // Always: as a call of its own it cost a fifth of what it does.
     #[inline(always)]
     fn hand(
@@ -268,65 +267,53 @@ where
         event: Event<S::Event>,
         late: bool,
     ) {
-        let (chain, watermark) = (&self.program.chain, lane.watermark);
-        self.visit_member(lane, cx, seat, 1, |member, cx| {
-            if late && watermark > Timestamp::MIN {
-                // A member is told of watermarks when something of it is due. This one decides what a
-                // late event still counts in.
-                cx.late = false;
-                chain.watermark(&mut member.state, cx, watermark);
-            }
-            cx.late = late;
-            let event = Event::new(event.time, (member.params.clone(), event.value));
-            chain.event(&mut member.state, cx, event);
-        });
+        let slot = lane.pages.slot_mut(seat);
+        let Some(member) = &mut slot.member else { return };
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().enter(member.name));
+        slot.events += 1;
+        if late && lane.watermark > Timestamp::MIN {
+            // A member is told of watermarks when something of it is due. This one decides what a late
+            // event still counts in.
+            cx.late = false;
+            self.program.chain.watermark(&mut member.state, cx, lane.watermark);
+        }
+        cx.late = late;
+        let event = Event::new(event.time, (member.params.clone(), event.value));
+        self.program.chain.event(&mut member.state, cx, event);
+        self.settle_up(lane, cx, seat);
     }
 
-    /// Calls functions of the member at `seat`, if it lives, with `events` events; what they emit is
-    /// the member's, and so is a panic.
-    #[inline(always)]
+    /// Calls a function of the member at `seat`, if it lives, for the sake of time.
+    #[inline(never)]
     fn visit_member(
         &self,
         lane: &mut LaneState<S, P, C::State>,
         cx: &mut Cx,
         seat: u32,
-        events: u64,
-        run: impl FnOnce(&mut Living<S::On, P, C::State>, &mut Cx),
+        run: impl FnOnce(&mut C::State, &mut Cx),
     ) {
+        let Some(member) = &mut lane.pages.slot_mut(seat).member else { return };
+        (lane.at_work, lane.emitted) = (seat, cx.gathering().enter(member.name));
+        run(&mut member.state, cx);
+        self.settle_up(lane, cx, seat);
+    }
+
+    /// What follows when a member's functions have returned: what they emitted is the member's, and so
+    /// is a timer they set.
+    #[inline(always)]
+    fn settle_up(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx, seat: u32) {
         let slot = lane.pages.slot_mut(seat);
-        let id = self.id(slot);
-        let Some(member) = &mut slot.member else { return };
-        (lane.at_work, lane.emitted) = (seat, cx.gathering().emitted);
-        cx.gathering().member = id;
-        slot.events += events;
-        run(member, cx);
+        let Some(member) = &slot.member else { return };
         let due = self.program.chain.next_timer(&member.state);
         let emitted = cx.gathering().emitted - lane.emitted;
         slot.results += emitted;
-        if due.is_some_and(|due| due < slot.armed) || (emitted > 0 && !lane.owns.is_empty()) {
-            self.settle_up(lane, cx, seat, due, emitted);
-        }
-    }
-
-    /// What follows when a member's functions have returned.
-    #[cold]
-    #[inline(never)]
-    fn settle_up(
-        &self,
-        lane: &mut LaneState<S, P, C::State>,
-        cx: &mut Cx,
-        seat: u32,
-        due: Option<Timestamp>,
-        emitted: u64,
-    ) {
-        lane.at_work = NOWHERE;
-        let slot = lane.pages.slot_mut(seat);
         if let Some(due) = due.filter(|&due| due < slot.armed) {
             lane.armed += usize::from(slot.armed == Timestamp::MAX);
             slot.armed = due;
-            lane.timers.push(Reverse((due, slot.place, slot.generation)));
+            lane.timers.push(Reverse((due, member.name.place(), member.name.generation())));
         }
         if emitted > 0 && !lane.owns.is_empty() {
+            lane.at_work = NOWHERE;
             self.divert(lane, cx, seat, emitted as usize);
         }
     }
@@ -370,9 +357,8 @@ where
         lane.armed -= 1;
         cx.late = false;
         lane.counts.timers += 1;
-        let chain = &self.program.chain;
-        self.visit_member(lane, cx, seat, 0, |member, cx| {
-            chain.watermark(&mut member.state, cx, due);
+        self.visit_member(lane, cx, seat, |state, cx| {
+            self.program.chain.watermark(state, cx, due);
         });
     }
 }
@@ -395,7 +381,7 @@ where
             armed: 0,
             owns: HashMap::new(),
             failures: HashMap::new(),
-            hits: Vec::new(),
+            hits: Hits::default(),
             watermark: Timestamp::MIN,
             counts: LaneCounts::default(),
             exit: self.program.exits.exit(),
@@ -411,11 +397,13 @@ where
     }
 
     fn batch(&self, lane: &mut Self::State, cx: &mut Cx, batch: &mut Batch<S::Event>) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         let before = cx.gathering().emitted;
         let (events, late) = batch.parts();
-        let late = late.into_iter().peekable();
-        let mut at = At { events: events.drain(..), late, position: 0, next: 0, present: None };
+        let mut late = late.into_iter();
+        let next_late = late.next().unwrap_or(NOWHERE);
+        let events = events.drain(..);
+        let mut at = At { events, position: 0, late, next_late, next: 0, present: None };
         while !at.events.as_slice().is_empty() {
             let ahead = at.events.as_slice();
             self.find(lane, cx, &ahead[..ahead.len().min(TOGETHER)]);
@@ -429,13 +417,13 @@ where
     }
 
     fn note(&self, lane: &mut Self::State, cx: &mut Cx, note: Note) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         let change = note.downcast::<Change<S::On, P>>();
         self.change(lane, cx, *change.expect("a lane is told of changes to its own members"));
     }
 
     fn watermark(&self, lane: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         lane.watermark = watermark;
         let before = cx.gathering().emitted;
         self.caught(lane, cx, |lane, cx| self.fire(lane, cx, watermark));
@@ -444,16 +432,17 @@ where
     }
 
     fn end(&self, lane: &mut Self::State, cx: &mut Cx) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         let pages = &lane.pages;
-        let mut order: Vec<_> = pages.living().map(|seat| (pages.slot(seat).armed, seat)).collect();
+        let seats = pages.living().map(|(seat, _)| (pages.slot(seat).armed, seat));
+        let mut order: Vec<_> = seats.collect();
         order.sort_unstable();
         let mut order = order.into_iter();
         let (before, emitted) = (lane.exit.gathered(cx), cx.gathering().emitted);
         self.caught(lane, cx, |lane, cx| {
             let chain = &self.program.chain;
             for (_, seat) in order.by_ref() {
-                self.visit_member(lane, cx, seat, 0, |member, cx| chain.end(&mut member.state, cx));
+                self.visit_member(lane, cx, seat, |state, cx| chain.end(state, cx));
             }
         });
         lane.counts.results += cx.gathering().emitted - emitted;
@@ -464,7 +453,7 @@ where
     }
 
     fn flush(&self, lane: &mut Self::State, cx: &mut Cx) {
-        lane.exit.open(cx);
+        lane.exit.open(cx, self.program.group);
         lane.exit.flush(cx);
         self.program.watch.counted(self.lane, &lane.counts);
     }

@@ -18,20 +18,24 @@
 
 mod exit;
 mod heed;
+mod hits;
 mod intervals;
 mod lane;
 mod members;
 mod pages;
 mod select;
+mod tags;
 #[cfg(test)]
 mod tests;
 
 pub use exit::{Exit, Exits, Full, Mailbox, OwnExit, Results};
+pub use hits::Hits;
 pub use intervals::Span;
 pub use lane::{Addition, Change, LaneCounts, MemberReport, StateShown};
 pub use members::{LaneState, Members, Program};
+pub(super) use pages::Name;
 pub use pages::{BUCKETS, Places};
-pub use select::{ByKey, ByKeyAndRange, ByRange, BySet, Select};
+pub use select::{ByKey, ByKeyAndRange, ByRange, BySet, KeyIndex, Select};
 
 use super::Failure;
 

@@ -4,6 +4,8 @@
 //! is known. Where in its lane's memory it lives is its *seat*: seats are filled one after the other,
 //! so that a small group is small. A directory leads from places to seats; indexes hold seats.
 
+use std::num::NonZeroU64;
+
 use super::MemberId;
 use crate::time::Timestamp;
 
@@ -17,10 +19,8 @@ const PAGE: usize = 1024;
 /// No seat.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
-/// A seat that is taken.
+/// A seat. Of a member with a key and a state of three words in all it takes one line of cache.
 pub(super) struct Slot<On, P, S> {
-    pub place: u32,
-    pub generation: u32,
     /// The members before and behind this one that select the same, in a ring.
     before: u32,
     behind: u32,
@@ -36,9 +36,42 @@ pub(super) struct Slot<On, P, S> {
 
 /// What a living member has.
 pub(super) struct Living<On, P, S> {
+    pub name: Name,
     pub on: On,
     pub params: P,
     pub state: S,
+}
+
+/// A member's place and generation in one word, which is written and read as a whole: as two halves it
+/// cost a stalled load per result. It is never zero, so that a seat needs no word of its own to say
+/// that it is empty.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::operator) struct Name(NonZeroU64);
+
+impl Name {
+    /// The name of nobody in particular.
+    pub const NOBODY: Self = Self(NonZeroU64::MAX);
+
+    pub fn new(member: MemberId) -> Self {
+        let birth = u64::from(member.generation) + 1;
+        Self(NonZeroU64::MIN.saturating_add((birth << 32 | u64::from(member.place)) - 1))
+    }
+
+    #[inline(always)]
+    pub fn place(self) -> u32 {
+        self.0.get() as u32
+    }
+
+    #[inline(always)]
+    pub fn generation(self) -> u32 {
+        (self.0.get() >> 32) as u32 - 1
+    }
+
+    /// The whole name of a member of `group`.
+    #[inline(always)]
+    pub fn of(self, group: u32) -> MemberId {
+        MemberId { group, place: self.place(), generation: self.generation() }
+    }
 }
 
 /// The seats of a lane.
@@ -82,8 +115,8 @@ impl<On, P, S> Pages<On, P, S> {
         &mut self.pages[seat as usize / PAGE].slots[seat as usize % PAGE]
     }
 
-    /// Seats `member`.
-    pub fn settle(&mut self, member: MemberId, living: Living<On, P, S>) -> u32 {
+    /// Seats `living`.
+    pub fn settle(&mut self, living: Living<On, P, S>) -> u32 {
         let number = self.open.last().copied().unwrap_or_else(|| {
             // The first page grows with its members; those of a large group are made whole.
             let room = if self.pages.is_empty() { 0 } else { PAGE };
@@ -97,9 +130,8 @@ impl<On, P, S> Pages<On, P, S> {
             NOWHERE => (page.slots.len(), number * PAGE as u32 + page.slots.len() as u32),
             free => (free as usize % PAGE, free),
         };
+        let place = living.name.place();
         let slot = Slot {
-            place: member.place,
-            generation: member.generation,
             before: seat,
             behind: seat,
             events: 0,
@@ -115,7 +147,7 @@ impl<On, P, S> Pages<On, P, S> {
         if page.taken == PAGE {
             self.open.pop();
         }
-        self.record(member.place, seat);
+        self.record(place, seat);
         seat
     }
 
@@ -128,19 +160,23 @@ impl<On, P, S> Pages<On, P, S> {
         seats[position] = seat;
     }
 
-    /// The seat of `member`, until it is vacated.
-    pub fn seat(&self, member: MemberId) -> Option<u32> {
-        let bucket = (member.place % BUCKETS).checked_sub(self.first)? as usize;
-        let seat = *self.seats.get(bucket)?.get((member.place / BUCKETS) as usize)?;
-        let page = self.pages.get(seat as usize / PAGE)?;
-        let slot = page.slots.get(seat as usize % PAGE)?;
-        (slot.generation == member.generation && slot.place == member.place).then_some(seat)
+    /// Who has `place` sits at this seat, alive or failed.
+    pub fn taken(&self, place: u32) -> Option<u32> {
+        let bucket = (place % BUCKETS).checked_sub(self.first)? as usize;
+        let seat = *self.seats.get(bucket)?.get((place / BUCKETS) as usize)?;
+        (seat != NOWHERE).then_some(seat)
     }
 
-    /// Frees `seat`. A page that nobody sits in any more gives its memory back.
-    pub fn vacate(&mut self, seat: u32) -> Option<Living<On, P, S>> {
+    /// The seat of `member`, if it lives.
+    pub fn seat(&self, member: MemberId) -> Option<u32> {
+        let seat = self.taken(member.place)?;
+        let living = self.slot(seat).member.as_ref()?;
+        (living.name == Name::new(member)).then_some(seat)
+    }
+
+    /// Frees `seat`, that of `place`. A page that nobody sits in any more gives its memory back.
+    pub fn vacate(&mut self, seat: u32, place: u32) -> Option<Living<On, P, S>> {
         let (number, index) = (seat as usize / PAGE, seat as usize % PAGE);
-        let place = self.slot(seat).place;
         self.record(place, NOWHERE);
         let page = &mut self.pages[number];
         if page.taken == PAGE {
@@ -149,7 +185,7 @@ impl<On, P, S> Pages<On, P, S> {
         page.taken -= 1;
         let slot = &mut page.slots[index];
         let living = slot.member.take();
-        (slot.place, slot.behind) = (NOWHERE, page.free);
+        slot.behind = page.free;
         page.free = seat;
         if page.taken == 0 {
             (page.slots, page.free) = (Vec::new(), NOWHERE);
@@ -157,12 +193,13 @@ impl<On, P, S> Pages<On, P, S> {
         living
     }
 
-    /// The seats of all living members.
-    pub fn living(&self) -> impl Iterator<Item = u32> + '_ {
+    /// All living members, each with its seat.
+    pub fn living(&self) -> impl Iterator<Item = (u32, &Living<On, P, S>)> + '_ {
         self.pages.iter().enumerate().flat_map(|(number, page)| {
             let slots = page.slots.iter().enumerate();
-            let living = slots.filter(|(_, slot)| slot.member.is_some());
-            living.map(move |(index, _)| (number * PAGE + index) as u32)
+            slots.filter_map(move |(index, slot)| {
+                Some(((number * PAGE + index) as u32, slot.member.as_ref()?))
+            })
         })
     }
 }

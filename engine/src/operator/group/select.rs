@@ -2,12 +2,13 @@
 
 use std::hash::Hash;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use hashbrown::HashTable;
-
-use super::BUCKETS;
+use super::hits::Hits;
 use super::intervals::{Intervals, Span};
-use super::pages::Places;
+use super::pages::{BUCKETS, NOWHERE, Places};
+use super::tags::Tags;
+use crate::event::Event;
 use crate::state::{Keyed, hash};
 
 /// How events find the members that they are for.
@@ -37,14 +38,15 @@ pub trait Select: Send + Sync + 'static {
     /// Takes the member at `seat` out.
     fn remove(index: &mut Self::Index, seat: u32, places: &mut impl Places<Self::On>);
 
-    /// Hands `hit` the seats of all members that `event` is for: those on a key in the order of their
-    /// addition, those on intervals in no particular order.
-    fn matches(
+    /// Tells `hits` which members each of `events` is for: those on a key in the order of their
+    /// addition, those on intervals in no particular order. It may leave off early, but not before the
+    /// first; should the user's functions panic, then at the first that `hits` was not told of.
+    fn look_up(
         &self,
-        index: &Self::Index,
-        event: &Self::Event,
+        index: &mut Self::Index,
+        events: &[Event<Self::Event>],
         places: &impl Places<Self::On>,
-        hit: impl FnMut(u32),
+        hits: &mut Hits,
     );
 }
 
@@ -75,57 +77,106 @@ where
 {
     type Event = T;
     type On = K;
-    /// Of each key the member added last: the ring's tail.
-    type Index = HashTable<u32>;
+    type Index = KeyIndex<K>;
 
     fn bucket(on: &K) -> Option<u32> {
         Some(bucket_of(hash(on)))
     }
 
-    fn insert(index: &mut HashTable<u32>, seat: u32, places: &mut impl Places<K>) {
-        let hashed = hash(places.on(seat));
-        let same = |&tail: &u32| places.on(tail) == places.on(seat);
-        if let Some(tail) = index.find_mut(hashed, same) {
-            let before = std::mem::replace(tail, seat);
-            places.link(seat, before);
-        } else {
-            index.insert_unique(hashed, seat, |&seat| hash(places.on(seat)));
+    fn insert(index: &mut KeyIndex<K>, seat: u32, places: &mut impl Places<K>) {
+        let on = places.on(seat);
+        let tag = tag_of(on);
+        match index.tags.find(tag, |tail| places.on(tail) == on) {
+            NOWHERE => index.tags.insert(tag, seat),
+            tail => {
+                index.tags.replace(tag, tail, seat);
+                places.link(seat, tail);
+            }
         }
     }
 
-    fn remove(index: &mut HashTable<u32>, seat: u32, places: &mut impl Places<K>) {
-        let hashed = hash(places.on(seat));
-        let same = |&tail: &u32| places.on(tail) == places.on(seat);
-        let Ok(mut entry) = index.find_entry(hashed, same) else { return };
+    fn remove(index: &mut KeyIndex<K>, seat: u32, places: &mut impl Places<K>) {
+        let tag = tag_of(places.on(seat));
         match places.unlink(seat) {
-            Some(before) if *entry.get() == seat => *entry.get_mut() = before,
-            Some(_) => {}
-            None => {
-                entry.remove();
-                if index.capacity() > 8 * index.len().max(8) {
-                    index.shrink_to(2 * index.len(), |&seat| hash(places.on(seat)));
-                }
-            }
+            Some(before) => index.tags.replace(tag, seat, before),
+            None => index.tags.remove(tag, seat),
         }
     }
 
+    /// In three short loops, each of which waits for one line of cache per event: so short that the
+    /// waits for many events overlap.
     #[inline]
-    fn matches(
+    fn look_up(
         &self,
-        index: &HashTable<u32>,
-        event: &T,
+        KeyIndex { tags, keys, found }: &mut KeyIndex<K>,
+        events: &[Event<T>],
         places: &impl Places<K>,
-        mut hit: impl FnMut(u32),
+        hits: &mut Hits,
     ) {
-        let key = (self.key)(event);
-        let Some(&tail) = index.find(hash(&key), |&tail| *places.on(tail) == key) else { return };
-        let mut seat = tail;
-        loop {
-            seat = places.behind(seat);
-            hit(seat);
-            if seat == tail {
-                return;
+        keys.clear();
+        found.clear();
+        let keyed = catch_unwind(AssertUnwindSafe(|| {
+            for event in events {
+                let key = (self.key)(&event.value);
+                found.push((tag_of(&key), NOWHERE));
+                keys.push(key);
             }
+        }));
+        if let Err(panic) = keyed
+            && keys.is_empty()
+        {
+            resume_unwind(panic);
+        }
+        for (tag, tail) in &mut *found {
+            *tail = tags.find(*tag, |_| true);
+        }
+        for (key, &(tag, tail)) in keys.iter().zip(&*found) {
+            let tail = if tail == NOWHERE || places.on(tail) == key {
+                tail
+            } else {
+                tags.find(tag, |tail| places.on(tail) == key)
+            };
+            if tail == NOWHERE {
+                hits.none();
+            } else if places.behind(tail) == tail {
+                hits.one(tail);
+            } else {
+                hits.all(|hit| ring(places, tail, hit));
+            }
+        }
+        keys.clear();
+    }
+}
+
+/// Finds the members on a key.
+pub struct KeyIndex<K> {
+    /// Of each key the member added last: the ring's tail.
+    tags: Tags,
+    /// The keys that are being looked up, and their tags and tails. Kept for their room.
+    keys: Vec<K>,
+    found: Vec<(u32, u32)>,
+}
+
+impl<K> Default for KeyIndex<K> {
+    fn default() -> Self {
+        Self { tags: Tags::default(), keys: Vec::new(), found: Vec::new() }
+    }
+}
+
+/// What routes keys to lanes looks at other bits of their hashes.
+#[inline(always)]
+fn tag_of<K: Hash>(key: &K) -> u32 {
+    Tags::tag(hash(key))
+}
+
+/// Hands out the seats of a ring, the tail's last.
+fn ring<On>(places: &impl Places<On>, tail: u32, hit: &mut dyn FnMut(u32)) {
+    let mut seat = tail;
+    loop {
+        seat = places.behind(seat);
+        hit(seat);
+        if seat == tail {
+            return;
         }
     }
 }
@@ -174,15 +225,17 @@ where
         index.remove(places.on(seat), seat);
     }
 
-    #[inline]
-    fn matches(
+    fn look_up(
         &self,
-        index: &Intervals<V>,
-        event: &T,
-        _: &impl Places<Span<V>>,
-        hit: impl FnMut(u32),
+        index: &mut Self::Index,
+        events: &[Event<T>],
+        _: &impl Places<Self::On>,
+        hits: &mut Hits,
     ) {
-        index.find(&(self.value)(event), hit);
+        for event in events {
+            let value = (self.value)(&event.value);
+            hits.all(|hit| index.find(&value, hit));
+        }
     }
 }
 
@@ -235,16 +288,21 @@ where
         }
     }
 
-    #[inline]
-    fn matches(
+    fn look_up(
         &self,
-        index: &Self::Index,
-        event: &T,
+        index: &mut Self::Index,
+        events: &[Event<T>],
         _: &impl Places<Self::On>,
-        hit: impl FnMut(u32),
+        hits: &mut Hits,
     ) {
-        if let Some(intervals) = index.get(&(self.key)(event)) {
-            intervals.find(&(self.value)(event), hit);
+        for event in events {
+            let key = (self.key)(&event.value);
+            let intervals = index.get(&key).map(|found| (found, (self.value)(&event.value)));
+            hits.all(|hit| {
+                if let Some((intervals, value)) = intervals {
+                    intervals.find(&value, hit);
+                }
+            });
         }
     }
 }
@@ -302,16 +360,17 @@ where
         }
     }
 
-    #[inline]
-    fn matches(
+    fn look_up(
         &self,
-        index: &Self::Index,
-        event: &T,
-        _: &impl Places<Vec<K>>,
-        hit: impl FnMut(u32),
+        index: &mut Self::Index,
+        events: &[Event<T>],
+        _: &impl Places<Self::On>,
+        hits: &mut Hits,
     ) {
-        if let Some(seats) = index.get(&(self.key)(event)) {
-            seats.iter().copied().for_each(hit);
+        for event in events {
+            let key = (self.key)(&event.value);
+            let seats = index.get(&key).map_or(&[][..], Vec::as_slice);
+            hits.all(|hit| seats.iter().copied().for_each(hit));
         }
     }
 }

@@ -263,6 +263,7 @@ fn json<T>(operator: &impl Consumer<T>, inputs: Vec<Input<T>>) -> serde_json::Va
                 operator.event(&mut state, &mut cx, crate::event::Event::new(time, value));
             }
             Input::Watermark(watermark) => operator.watermark(&mut state, &mut cx, watermark),
+            Input::Clock(_) => unreachable!("joins do not look at the clock"),
             Input::End => operator.end(&mut state, &mut cx),
         }
     }

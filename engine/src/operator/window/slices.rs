@@ -4,6 +4,7 @@ use std::hash::Hash;
 
 use hashbrown::HashTable;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::SmallVec;
 
 use super::{Grid, saturated};
 use crate::operator::aggregate::Aggregate;
@@ -20,8 +21,9 @@ const SPARES: usize = 4;
     deserialize = "K: Deserialize<'de> + Hash + Eq, Acc: Deserialize<'de>"
 ))]
 pub struct WindowState<K, Acc> {
-    /// In order of time; each belongs to a window that is still open.
-    slices: Vec<Slice<K, Acc>>,
+    /// In order of time; each belongs to a window that is still open. One has its place here: most
+    /// windows are tumbling, and a member of a group that waits for memory twice is slow.
+    slices: SmallVec<[Slice<K, Acc>; 1]>,
     /// The slice of the last event.
     #[serde(skip)]
     recent: usize,
@@ -66,7 +68,7 @@ pub(super) enum Nowhere {
 impl<K, Acc> WindowState<K, Acc> {
     pub(super) fn new() -> Self {
         Self {
-            slices: Vec::new(),
+            slices: SmallVec::new(),
             recent: 0,
             due: i128::MAX,
             due_at: Timestamp::MAX,
@@ -137,6 +139,9 @@ impl<K, Acc> WindowState<K, Acc> {
 
     /// Gives an emptied table back.
     pub(super) fn keep(&mut self, mut table: Table<K, Acc>) {
+        if const { size_of::<K>() == 0 } {
+            return;
+        }
         // An operator without events keeps no more than it needs for the next one.
         let limit = if self.slices.is_empty() { 1 } else { SPARES };
         self.spares.truncate(limit);
@@ -152,7 +157,11 @@ impl<K, Acc> WindowState<K, Acc> {
     /// For how many keys there is room.
     pub(super) fn room(&self) -> usize {
         let tables = self.slices.iter().map(|slice| &slice.table).chain(&self.spares);
-        tables.map(|table| table.entries.capacity().max(table.index.capacity())).sum()
+        let room = |table: &Table<K, Acc>| match table {
+            Table::Only(_) => 1,
+            Table::Many { index, entries } => entries.capacity().max(index.capacity()),
+        };
+        tables.map(room).sum()
     }
 }
 
@@ -180,7 +189,7 @@ impl<K: Hash + Eq + Clone, Acc> WindowState<K, Acc> {
             }
             for slice in self.slices.drain(..over).rev() {
                 let mut table = slice.table;
-                if self.spares.len() < SPARES {
+                if self.spares.len() < SPARES && const { size_of::<K>() != 0 } {
                     table.clear();
                     self.spares.push(table);
                 }
@@ -213,27 +222,47 @@ pub(super) struct Closed<K, Acc> {
 /// not let go of single keys and keeps no marks, which makes it a little smaller and faster. The
 /// entries are dense, because what costs is how many lines of cache are touched: in the hash table
 /// itself, with the gaps between them, a thousand keys took a third longer.
-pub(super) struct Table<K, Acc> {
-    index: HashTable<u32>,
-    entries: Vec<(K, Acc)>,
+pub(super) enum Table<K, Acc> {
+    /// Of the only key there is: windows over all events need no index, and no memory elsewhere.
+    Only(Option<(K, Acc)>),
+    /// Of a type that has more keys than one.
+    Many { index: HashTable<u32>, entries: Vec<(K, Acc)> },
 }
 
 impl<K, Acc> Default for Table<K, Acc> {
     fn default() -> Self {
-        Self { index: HashTable::new(), entries: Vec::new() }
+        if const { size_of::<K>() == 0 } {
+            Table::Only(None)
+        } else {
+            Table::Many { index: HashTable::new(), entries: Vec::new() }
+        }
     }
 }
 
 impl<K, Acc> Table<K, Acc> {
     /// Takes everything out, in order of arrival.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = (K, Acc)> {
-        empty(&mut self.index);
-        shrink(&mut self.entries);
-        self.entries.drain(..)
+        let (only, many) = match self {
+            Table::Only(only) => (only.take(), None),
+            Table::Many { index, entries } => {
+                empty(index);
+                shrink(entries);
+                (None, Some(entries.drain(..)))
+            }
+        };
+        only.into_iter().chain(many.into_iter().flatten())
     }
 
     fn clear(&mut self) {
         self.drain().for_each(drop);
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &(K, Acc)> {
+        let (only, many) = match self {
+            Table::Only(only) => (only.as_ref(), &[][..]),
+            Table::Many { entries, .. } => (None, entries.as_slice()),
+        };
+        only.into_iter().chain(many)
     }
 }
 
@@ -241,31 +270,17 @@ impl<K: Hash + Eq, Acc> Table<K, Acc> {
     /// The accumulator of `key`, which is what `create` makes if the key is new.
     #[inline(always)]
     pub(super) fn entry(&mut self, key: K, create: impl FnOnce() -> Acc) -> &mut Acc {
-        if const { size_of::<K>() == 0 } {
-            // The only key there is: windows over all events need no index.
-            if self.entries.is_empty() {
-                self.entries.push((key, create()));
-            }
-            return &mut self.entries[0].1;
-        }
+        let (index, entries) = match self {
+            Table::Only(only) => return &mut only.get_or_insert_with(|| (key, create())).1,
+            Table::Many { index, entries } => (index, entries),
+        };
         let hash = hash(&key);
-        let entries = &self.entries;
-        let found = self.index.find(hash, |&position| entries[position as usize].0 == key);
+        let found = index.find(hash, |&position| entries[position as usize].0 == key);
         let position = match found {
             Some(&position) => position as usize,
-            None => self.arrive(hash, key, create()),
+            None => arrive(index, entries, hash, (key, create())),
         };
-        &mut self.entries[position].1
-    }
-
-    #[cold]
-    fn arrive(&mut self, hash_of_key: u64, key: K, acc: Acc) -> usize {
-        let position = u32::try_from(self.entries.len()).expect("fewer than 2^32 keys");
-        let entries = &self.entries;
-        let rehash = |&position: &u32| hash(&entries[position as usize].0);
-        self.index.insert_unique(hash_of_key, position, rehash);
-        self.entries.push((key, acc));
-        position as usize
+        &mut entries[position].1
     }
 
     fn merge<T, A>(&mut self, other: &Self, aggregate: &A)
@@ -273,10 +288,24 @@ impl<K: Hash + Eq, Acc> Table<K, Acc> {
         K: Clone,
         A: Aggregate<T, Acc = Acc>,
     {
-        for (key, acc) in &other.entries {
+        for (key, acc) in other.iter() {
             aggregate.merge(self.entry(key.clone(), || aggregate.create()), acc);
         }
     }
+}
+
+#[cold]
+fn arrive<K: Hash, Acc>(
+    index: &mut HashTable<u32>,
+    entries: &mut Vec<(K, Acc)>,
+    hash_of_key: u64,
+    entry: (K, Acc),
+) -> usize {
+    let position = u32::try_from(entries.len()).expect("fewer than 2^32 keys");
+    let rehash = |&position: &u32| hash(&entries[position as usize].0);
+    index.insert_unique(hash_of_key, position, rehash);
+    entries.push(entry);
+    position as usize
 }
 
 impl<K: Hash + Eq, Acc> FromIterator<(K, Acc)> for Table<K, Acc> {
@@ -292,7 +321,7 @@ impl<K: Hash + Eq, Acc> FromIterator<(K, Acc)> for Table<K, Acc> {
 /// Pairs in order of arrival.
 impl<K: Serialize, Acc: Serialize> Serialize for Table<K, Acc> {
     fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
-        self.entries.serialize(serializer)
+        serializer.collect_seq(self.iter())
     }
 }
 
