@@ -28,9 +28,9 @@ fn answers<T: Clone + Send + 'static>(
 }
 
 /// A mean that was rounded is compared last.
-fn same<T: Clone + std::fmt::Debug + PartialEq>(mut got: Vec<(T, f64)>, mut expected: Vec<(T, f64)>)
+fn same<T>(mut got: Vec<(T, f64)>, mut expected: Vec<(T, f64)>)
 where
-    T: Ord,
+    T: std::fmt::Debug + Ord,
 {
     got.sort_by(|a, b| a.0.cmp(&b.0));
     expected.sort_by(|a, b| a.0.cmp(&b.0));
@@ -353,8 +353,13 @@ mod ssh_probes {
             .filter(|(probe, attack)| attack.ts_ms - probe.ts_ms <= 600_000)
             .key_by(|(probe, _)| probe.line)
             .apply_stateful(None, |seen, (probe, attack)| {
-                is_first(seen, probe.line)
-                    .then(|| (probe.ts_ms, probe.line, attack.ts_ms, attack.line, probe.host))
+                is_first(seen, probe.line).then_some((
+                    probe.ts_ms,
+                    probe.line,
+                    attack.ts_ms,
+                    attack.line,
+                    probe.host,
+                ))
             })
             .in_order()
             .filter_map(|attack| attack)

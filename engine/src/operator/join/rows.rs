@@ -20,7 +20,7 @@ pub(super) struct Row<V> {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Rows<V> {
     Few(Option<Row<V>>),
-    // Boxed, so that what few keys have makes those of the others no larger.
+    #[expect(clippy::box_collection, reason = "what few keys have makes the others no larger")]
     Many(Box<VecDeque<Row<V>>>),
 }
 
