@@ -174,6 +174,7 @@ fn every_fault_has_a_test_or_a_reason() {
         include_str!("un.rs"),
         include_str!("wi.rs"),
         include_str!("wm.rs"),
+        include_str!("../../toolbox/windows/faults.rs"),
     ];
     let readme = include_str!("../../cases/README.md");
     for line in include_str!("../../cases/faults.jsonl").lines() {
