@@ -2,12 +2,14 @@
 //! stream pushes the consumer behind it inside, up to the head.
 
 use std::cell::RefCell;
+use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use mizzle_engine::operator::{Consumer, Map, OpId};
 use mizzle_engine::runtime::{Assembler, GroupCore, Line, Port};
 use mizzle_engine::source::{BadRecord, Source};
+use mizzle_engine::state::hash;
 use mizzle_engine::time::{Timestamp, Watermarks};
 
 /// A stream that is being described, from its head on. Implemented by Mizzle's own types only.
@@ -25,6 +27,15 @@ pub trait Build: Sized + 'static {
     /// Puts `next` behind it and hands the chain to the assembler.
     #[doc(hidden)]
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>);
+}
+
+/// The hash of what `key` finds, to route by. Made here and not where a stream is closed: a closure is of
+/// another type for each type of consumer behind it, and what stands before an operator would have to be
+/// compiled for all of them, twice as often with each operator.
+pub(crate) fn by_hash<T, K: Hash>(
+    key: impl Fn(&T) -> K + Send + Sync + 'static,
+) -> impl Fn(&T) -> u64 + Send + Sync + 'static {
+    move |value| hash(&key(value))
 }
 
 /// A segment that is being closed.

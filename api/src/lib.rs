@@ -40,6 +40,13 @@ pub mod state {
     pub use mizzle_engine::state::{FloatKey, Keyed};
 }
 
+/// The types of the kinds of windows, which functions of [`Windows`] make.
+pub mod window {
+    pub use mizzle_engine::operator::{
+        Aligned, Between, Calendar, CountWindows, Cumulative, Sessions, Updatable, Updates,
+    };
+}
+
 /// The front page of the project: its example must run.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]

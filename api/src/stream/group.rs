@@ -10,10 +10,9 @@ use mizzle_engine::operator::group::{
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
-use mizzle_engine::state::hash;
 
 use super::{BoxedStream, KeyedStream, Stream};
-use crate::build::{Build, Closing, Described, FromPort};
+use crate::build::{Build, Closing, Described, FromPort, by_hash};
 use crate::query::Duty;
 
 /// The events of one member, each with the member's parameters: where a group's template starts.
@@ -111,7 +110,7 @@ where
         let (route, select) = (self.key.clone(), ByKey::new(self.key));
         let location = Location::caller();
         self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, by_hash(route))
         })
     }
 
@@ -135,7 +134,7 @@ where
         let (route, select) = (self.key.clone(), ByKeyAndRange::new(self.key, value));
         let location = Location::caller();
         self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, by_hash(route))
         })
     }
 

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use mizzle_engine::operator::{ApplyKeyed, Consumer, OpId, Process, ProcessOp, ProcessState};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::Port;
-use mizzle_engine::state::{Codec, Keyed, hash};
+use mizzle_engine::state::{Codec, Keyed};
 
 use super::stateful::{moving, reducing};
 use super::{BoxedStream, Stateful, Stream};
-use crate::build::{Build, Closing, FromPort};
+use crate::build::{Build, Closing, FromPort, by_hash};
 use crate::query::Duty;
 
 /// A stream whose events have a key: what stateful operators come next keep a state per key.
@@ -193,7 +193,7 @@ where
         let Self { upstream, op, key, initial, f, codec, reset_on_panic, .. } = self;
         let route = key.clone();
         let consumer = ApplyKeyed::new(op, key, initial, f, codec, reset_on_panic, next);
-        closing.keyed(upstream, op, consumer, move |value: &B::Out| hash(&route(value)));
+        closing.keyed(upstream, op, consumer, by_hash(route));
     }
 }
 
@@ -248,7 +248,7 @@ where
         let side = closing.assembler.outlet(piece, &side, 0);
         let consumer = Process::new(op, key, process, codec, reset_on_panic, next, side);
         closing.assembler.by_clock();
-        closing.keyed(upstream, op, consumer, move |value: &B::Out| hash(&route(value)));
+        closing.keyed(upstream, op, consumer, by_hash(route));
     }
 }
 

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 use mizzle_engine::operator::aggregate::Aggregate;
 use mizzle_engine::operator::{Consumer, OpId, ProcessingWindow, WindowState, Windowed, Windows};
 use mizzle_engine::plan::Shape;
-use mizzle_engine::state::{Codec, hash};
+use mizzle_engine::state::Codec;
 
 use super::keyed::KeyedStream;
 use super::{Stateful, Stream};
-use crate::build::{Build, Closing};
+use crate::build::{Build, Closing, by_hash};
 
 /// What windows by processing time are called in plans.
 pub(crate) const KIND: &str = "processing_window";
@@ -131,7 +131,7 @@ where
         let consumer = ProcessingWindow::new(op, windows, key, aggregate, codec, next);
         closing.assembler.by_clock();
         if keyed {
-            closing.keyed(upstream, op, consumer, move |value: &B::Out| hash(&route(value)));
+            closing.keyed(upstream, op, consumer, by_hash(route));
         } else {
             closing.stateful(upstream, op, consumer);
         }

@@ -11,10 +11,10 @@ use mizzle_engine::operator::rule::{
 };
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::Shape;
-use mizzle_engine::state::{Codec, hash};
+use mizzle_engine::state::Codec;
 
 use super::{KeyedApply, KeyedStream, Stateful, Stream};
-use crate::build::{Build, Closing};
+use crate::build::{Build, Closing, by_hash};
 
 /// A stream behind an operator that is a rule.
 pub struct ByRule<B: Build, K, KF, R: Rule<B::Out>> {
@@ -428,7 +428,7 @@ where
         let route = key.clone();
         let consumer = Ruled::new(op, key, rule, codec, reset_on_panic, next);
         if keyed {
-            closing.keyed(upstream, op, consumer, move |value: &B::Out| hash(&route(value)));
+            closing.keyed(upstream, op, consumer, by_hash(route));
         } else {
             closing.stateful(upstream, op, consumer);
         }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use mizzle_engine::operator::aggregate::{Aggregate, ToVec, to_vec};
 use mizzle_engine::operator::{Consumer, Map, OpId, Trigger, Updatable, WindowKind, Windowed};
 use mizzle_engine::plan::Shape;
-use mizzle_engine::state::{Codec, hash};
+use mizzle_engine::state::Codec;
 
 use super::keyed::KeyedStream;
 use super::{Stateful, Stream};
-use crate::build::{Build, Closing};
+use crate::build::{Build, Closing, by_hash};
 
 /// A stream divided into windows, still without what is to be made of each.
 #[must_use = "a window without an aggregate does nothing"]
@@ -171,7 +171,7 @@ where
         let route = key.clone();
         let consumer = windows.operator(op, key, aggregate, codec, next);
         if keyed {
-            closing.keyed(upstream, op, consumer, move |value: &B::Out| hash(&route(value)));
+            closing.keyed(upstream, op, consumer, by_hash(route));
         } else {
             closing.stateful(upstream, op, consumer);
         }

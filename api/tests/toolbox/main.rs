@@ -7,3 +7,4 @@ mod others;
 mod processing_time;
 mod questions;
 mod support;
+mod windows;

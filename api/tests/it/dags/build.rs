@@ -111,6 +111,16 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
             let keyed = stream.key_by(key).window(windows(spec)).aggregate((count(), total(flag)));
             keyed.in_order_if(flag).map(result(|key| key)).boxed()
         }
+        (Kind::Session(gap), _) => {
+            let sessions = stream.key_by(key).window(Windows::session(us(gap)));
+            let sums = sessions.aggregate((count(), total(flag))).in_order_if(flag);
+            sums.map(result(|key| key)).boxed()
+        }
+        (Kind::Count(n), _) => {
+            let windows = stream.key_by(key).window(Windows::count(n));
+            let sums = windows.aggregate((count(), total(flag))).in_order_if(flag);
+            sums.map(result(|key| key)).boxed()
+        }
     }
 }
 

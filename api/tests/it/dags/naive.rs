@@ -154,6 +154,9 @@ impl Naive {
             _ if !self.late.is_empty() => Trust::Nothing,
             Kind::Window(_) if keyed => self.trust.min(Trust::Bag),
             Kind::Window(_) => self.trust,
+            Kind::Session(_) => self.trust.min(Trust::Bag),
+            // What is left at the end has the time of the last watermark, if that is later.
+            Kind::Count(_) => Trust::Nothing,
             _ if self.trust < Trust::Exact => Trust::Nothing,
             _ if keyed => Trust::Bag,
             _ => Trust::Exact,
@@ -161,6 +164,8 @@ impl Naive {
         let made = match kind {
             Kind::Window(spec) => windows(&self.on_time, spec, keyed, flag),
             Kind::Rule(rule, length) => ruled(&self.on_time, rule, length as i64),
+            Kind::Session(gap) => sessions(&self.on_time, gap as i64, flag),
+            Kind::Count(n) => counts(&self.on_time, n, flag, self.watermark),
             _ => {
                 let mut states: HashMap<Option<u32>, Kept> = HashMap::new();
                 let mut each = |(time, value): &Timed| {
@@ -217,7 +222,9 @@ impl Kept {
                 self.state = transition(&self.state, &value)?;
                 is_final(&self.state).then(|| with_state((value, self.state)))
             }
-            Kind::Window(_) | Kind::Rule(..) => unreachable!("these are evaluated as a whole"),
+            Kind::Window(_) | Kind::Session(_) | Kind::Count(_) | Kind::Rule(..) => {
+                unreachable!("these are evaluated as a whole")
+            }
         }
     }
 }
@@ -307,6 +314,71 @@ fn throttled(events: &[Timed], period: i64) -> Vec<Timed> {
         }
         rest = behind;
     }
+    made
+}
+
+/// A key's events that are in one window.
+struct Together {
+    key: u32,
+    first: i64,
+    last: i64,
+    numbers: Vec<i64>,
+}
+
+impl Together {
+    fn of(time: i64, (key, number): Value) -> Self {
+        Self { key, first: time, last: time, numbers: vec![number] }
+    }
+
+    fn add(&mut self, time: i64, number: i64) {
+        self.last = time;
+        self.numbers.push(number);
+    }
+
+    fn result(&self, end: i64, ordered: bool) -> Value {
+        let numbers = &self.numbers;
+        let sum = if ordered { sequence(numbers) } else { numbers.iter().sum() };
+        windowed(self.key, self.first, end, (numbers.len() as u64, sum))
+    }
+}
+
+/// A session goes on with each event of its key that is less than the gap after its last.
+fn sessions(events: &[Timed], gap: i64, ordered: bool) -> Vec<Timed> {
+    let mut all: Vec<Together> = Vec::new();
+    for &(time, value) in events {
+        let own = |it: &&mut Together| it.key == value.0 && time - it.last < gap;
+        match all.iter_mut().rev().find(own) {
+            Some(session) => session.add(time, value.1),
+            None => all.push(Together::of(time, value)),
+        }
+    }
+    all.sort_by_key(|session| session.last);
+    let result = |it: &Together| (it.last + gap - 1, it.result(it.last + gap, ordered));
+    all.iter().map(result).collect()
+}
+
+/// A window is complete with the last of so many events of a key, or with the end.
+fn counts(events: &[Timed], n: u64, ordered: bool, watermark: i64) -> Vec<Timed> {
+    let (mut made, mut open) = (Vec::new(), Vec::<Together>::new());
+    for &(time, value) in events {
+        let position = open.iter().position(|it| it.key == value.0);
+        let position = match position {
+            Some(position) => {
+                open[position].add(time, value.1);
+                position
+            }
+            None => {
+                open.push(Together::of(time, value));
+                open.len() - 1
+            }
+        };
+        if open[position].numbers.len() as u64 == n {
+            made.push((time, open.remove(position).result(time + 1, ordered)));
+        }
+    }
+    open.sort_by_key(|it| it.last.max(watermark));
+    let rest = |it: &Together| (it.last.max(watermark), it.result(it.last + 1, ordered));
+    made.extend(open.iter().map(rest));
     made
 }
 

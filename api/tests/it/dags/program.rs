@@ -87,6 +87,10 @@ pub enum Kind {
     /// As `Apply`, with a function that panics for some values, which resets the key.
     Moody,
     Window(WindowSpec),
+    /// Sessions with this gap.
+    Session(u64),
+    /// Windows of so many events.
+    Count(u64),
     Rule(Rule, u64),
 }
 
@@ -105,7 +109,7 @@ impl Kind {
         match self {
             Kind::Apply | Kind::Window(_) => wish,
             Kind::Reduce => false,
-            Kind::Transition | Kind::Moody => true,
+            Kind::Transition | Kind::Moody | Kind::Session(_) | Kind::Count(_) => true,
             Kind::Rule(rule, _) => matches!(rule, Rule::Distinct | Rule::Debounce),
         }
     }
@@ -338,6 +342,8 @@ fn kind() -> impl Strategy<Value = Kind> {
         1 => Just(Kind::Moody),
         3 => window().prop_map(Kind::Window),
         2 => (rule(), 1u64..12).prop_map(|(rule, length)| Kind::Rule(rule, length)),
+        1 => (1_u64..9).prop_map(Kind::Session),
+        1 => (1_u64..5).prop_map(Kind::Count),
     ]
 }
 

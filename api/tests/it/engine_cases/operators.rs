@@ -8,9 +8,12 @@ use mizzle::time::{Timestamp, Watermarks, is_late};
 use mizzle::{BoxedStream, Engine, ProcessCx, ProcessOp, Query, Windowed, Windows};
 use mizzle_engine::harness::{Element, Input, OperatorHarness, Probe};
 use mizzle_engine::operator::{
-    Apply, ApplyKeyed, Branch, Consumer, Filter, Map, OpId, Predicate, Process, Window,
+    Apply, ApplyKeyed, Branch, Consumer, Filter, Map, OpId, Predicate, Process, Trigger, Updatable,
+    Updates, WindowKind,
 };
 use mizzle_engine::state::Codec;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::values::{Item, Row, Scale, Val};
@@ -43,6 +46,7 @@ impl Aggregate<Item> for Gather {
         Ok(match &*self.of {
             "list" => Val::List(acc.clone()),
             "sum" => Val::Int(acc.iter().map(Val::int).sum()),
+            "sum of the last 4" => Val::Int(acc.iter().rev().take(4).map(Val::int).sum()),
             "max" => acc.iter().max().expect("a window has an event").clone(),
             "count" => Val::Int(acc.len() as i64),
             "counts" => {
@@ -89,6 +93,33 @@ impl Code {
         Windows::hopping(size, every).offset(offset)
     }
 
+    /// What a window gives besides its final result.
+    fn update(&self, updates: &mut Updates) {
+        updates
+            .allow(self.spec.get("lateness").map_or(Duration::ZERO, |it| self.scale.duration(it)));
+        if let Some(n) = self.spec["early"].as_u64() {
+            updates.early(Trigger::events(n));
+        }
+    }
+
+    /// How `run` does with the windows that the spec says.
+    fn with_windows<R: WithWindows>(&self, run: R) -> R::Out {
+        match self.spec["op"].as_str().unwrap() {
+            "session" => {
+                let gap = self.scale.duration(&self.spec["gap"]);
+                run.run(Windows::session(gap).updated(|updates| self.update(updates)))
+            }
+            "count_window" => {
+                let [n, every] = ["n", "every"].map(|field| self.spec[field].as_u64().unwrap());
+                run.run(Windows::sliding_count(n, every))
+            }
+            _ if self.spec.get("lateness").or(self.spec.get("early")).is_some() => {
+                run.run(self.windows().updated(|updates| self.update(updates)))
+            }
+            _ => run.run(self.windows()),
+        }
+    }
+
     pub fn gather(&self) -> Gather {
         Gather { of: self.spec["of"].as_str().unwrap().to_owned() }
     }
@@ -111,6 +142,55 @@ impl Code {
     fn branches(&self) -> Vec<usize> {
         let lengths = self.spec["shorter_than"].as_array().unwrap();
         lengths.iter().map(|length| length.as_u64().unwrap() as usize).collect()
+    }
+}
+
+/// Something that is done with windows of any kind.
+trait WithWindows {
+    type Out;
+
+    fn run<W>(self, windows: W) -> Self::Out
+    where
+        W: WindowKind<Item, Val> + Clone,
+        W::State<Vec<Val>>: Serialize + DeserializeOwned;
+}
+
+/// Through the harness.
+struct Steppingly<'a>(&'a Code, &'a [Vec<Input<Item>>]);
+
+impl WithWindows for Steppingly<'_> {
+    type Out = Steps;
+
+    fn run<W>(self, windows: W) -> Steps
+    where
+        W: WindowKind<Item, Val> + Clone,
+        W::State<Vec<Val>>: Serialize + DeserializeOwned,
+    {
+        let Self(code, steps) = self;
+        by_steps(code, steps, 1, |probe| {
+            let rows = Map::<_, _, _, false>::new(OpId(0), windowed, probe);
+            let key = |item: &Item| item.key.clone();
+            let codec = Some(Codec::new("windows"));
+            windows.clone().operator(OpId(0), key, code.gather(), codec, rows)
+        })
+    }
+}
+
+/// In a query.
+struct Behind<'a>(&'a Code, BoxedStream<Item>);
+
+impl WithWindows for Behind<'_> {
+    type Out = BoxedStream<Row>;
+
+    fn run<W>(self, windows: W) -> BoxedStream<Row>
+    where
+        W: WindowKind<Item, Val> + Clone,
+        W::State<Vec<Val>>: Serialize + DeserializeOwned,
+    {
+        let Self(code, items) = self;
+        let windows = items.key_by(|item| item.key.clone()).window(windows);
+        let results = windows.aggregate(code.gather());
+        results.in_order_if(code.spec["in_order"] == true).map(windowed).boxed()
     }
 }
 
@@ -284,12 +364,7 @@ fn through_harness(code: &Code, steps: &[Vec<Input<Item>>]) -> Steps {
                 Branch::new(op, shorter.collect(), (0..=rest).map(branch).collect())
             })
         }
-        "window" => by_steps(code, steps, 1, |probe| {
-            let rows = Map::<_, _, _, false>::new(op, windowed, probe);
-            let key = |item: &Item| item.key.clone();
-            let codec = Some(Codec::new("windows"));
-            Window::new(op, code.windows(), key, code.gather(), codec, rows)
-        }),
+        "window" | "session" | "count_window" => code.with_windows(Steppingly(code, steps)),
         "timer" => by_steps(code, steps, 1, |probe| {
             let key = |item: &Item| item.key.clone();
             let nowhere = mizzle_engine::operator::Inspect::<_, _, false>::new(
@@ -307,7 +382,6 @@ fn through_harness(code: &Code, steps: &[Vec<Input<Item>>]) -> Steps {
 /// The operator behind a stream.
 fn stream(code: &Code, items: BoxedStream<Item>) -> BoxedStream<Row> {
     let shared = code.clone();
-    let in_order = code.spec["in_order"] == true;
     match code.spec["op"].as_str().unwrap() {
         "map" => items.map(move |item| shared.map(item)).boxed(),
         "filter" => items
@@ -352,13 +426,7 @@ fn stream(code: &Code, items: BoxedStream<Item>) -> BoxedStream<Row> {
             let mut streams = streams.into_iter();
             streams.next().expect("a branch").union_all(streams)
         }
-        "window" => items
-            .key_by(|item| item.key.clone())
-            .window(code.windows())
-            .aggregate(code.gather())
-            .in_order_if(in_order)
-            .map(windowed)
-            .boxed(),
+        "window" | "session" | "count_window" => code.with_windows(Behind(code, items)),
         "timer" => items.key_by(|item| item.key.clone()).process(timer(code)).0.boxed(),
         "ttl" | "value" | "within" => rules::stream(code, items),
         other => panic!("no operator: {other}"),

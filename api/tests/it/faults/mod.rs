@@ -179,6 +179,7 @@ fn every_fault_has_a_test_or_a_reason() {
         include_str!("../../toolbox/joins/faults.rs"),
         include_str!("../../toolbox/io/faults.rs"),
         include_str!("../../toolbox/processing_time/faults.rs"),
+        include_str!("../../toolbox/windows/faults.rs"),
     ];
     let readme = include_str!("../../cases/README.md");
     for line in include_str!("../../cases/faults.jsonl").lines() {

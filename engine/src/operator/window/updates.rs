@@ -69,7 +69,8 @@ impl Updates {
     }
 
     pub(super) fn started(&self) -> Pace {
-        Pace { lateness: self.lateness, events: self.events, interval: self.interval.map(micros) }
+        let lateness = micros(self.lateness);
+        Pace { lateness, events: self.events, interval: self.interval.map(micros) }
     }
 }
 
@@ -88,30 +89,36 @@ pub trait Updatable: Sized {
     fn updated(self, change: impl FnOnce(&mut Updates)) -> Self::Updating;
 }
 
-/// The same in an operator.
+/// The same in an operator, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    lateness: Duration,
+    lateness: i64,
     events: Option<u64>,
     interval: Option<i64>,
+}
+
+/// The time so many microseconds after `time`; saturates.
+#[inline(always)]
+pub(super) fn after(time: Timestamp, micros: i64) -> Timestamp {
+    Timestamp::from_micros(time.as_micros().saturating_add(micros))
 }
 
 impl Pace {
     /// When a window that ends at `end` is let go of.
     #[inline]
     pub(super) fn kept_until(&self, end: Timestamp) -> Timestamp {
-        end + self.lateness
+        after(end, self.lateness)
     }
 
     /// Every window that ends at or before this is let go of when the clock shows `clock`.
     #[inline]
     pub(super) fn gone(&self, clock: Timestamp) -> Timestamp {
-        if clock == Timestamp::MAX { clock } else { clock - self.lateness }
+        if clock == Timestamp::MAX { clock } else { after(clock, -self.lateness) }
     }
 
     #[inline]
     pub(super) fn corrects(&self) -> bool {
-        !self.lateness.is_zero()
+        self.lateness > 0
     }
 
     /// Whether an early result is due with the `count`th event.
@@ -125,7 +132,7 @@ impl Pace {
     pub(super) fn tick_after(&self, time: Timestamp) -> Option<Timestamp> {
         let interval = self.interval?;
         let behind = time.as_micros().rem_euclid(interval);
-        Some(time + Duration::from_micros((interval - behind) as u64))
+        Some(after(time, interval - behind))
     }
 }
 

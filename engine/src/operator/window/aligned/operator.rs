@@ -83,7 +83,7 @@ where
         &self,
         state: &mut AlignedState<K, Acc>,
         position: usize,
-        (time, value, key): (Timestamp, &T, &K),
+        (time, value, key): (Timestamp, &T, K),
     ) -> Option<Made<K, A::Out>>
     where
         A: Aggregate<T, Acc = Acc>,
@@ -93,7 +93,9 @@ where
         let (before, pane) = state.panes.split_at_mut(position);
         let pane = &mut pane[0];
         let bounds = (pane.start(), pane.end());
-        let held = pane.keys.entry(key.clone(), || Held::new(self.aggregate.create()));
+        let Pane { keys, changed, .. } = pane;
+        let new = || Held::new(self.aggregate.create());
+        let (key, held) = keys.entry_with_key(key, new);
         self.aggregate.add(&mut held.acc, value);
         held.count += 1;
         if over {
@@ -108,7 +110,7 @@ where
         }
         let tick = self.pace.tick_after(time.max(state.clock))?;
         if !std::mem::replace(&mut held.changed, true) {
-            pane.changed.push(key.clone());
+            changed.push(key.clone());
         }
         state.tick = Some(state.tick.map_or(tick, |armed| armed.min(tick)));
         None
@@ -170,7 +172,7 @@ where
             windows += 1;
             let position = state.find_or_open(bounds);
             let open = position >= state.over;
-            let add = || self.add(state, position, (time, value, &key));
+            let add = || self.add(state, position, (time, value, key.clone()));
             if let Some(made) = cx.call(self.op, time, add) {
                 self.emit(next, cx, now, made);
             }
@@ -365,7 +367,7 @@ where
             Some(recent) => {
                 let made = cx.call(self.op, time, || {
                     let key = (self.key)(&value);
-                    self.add(&mut state.0, recent, (time, &value, &key))
+                    self.add(&mut state.0, recent, (time, &value, key))
                 });
                 if let Some(made) = made {
                     let now = time.max(state.0.clock);

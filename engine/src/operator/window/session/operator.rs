@@ -3,14 +3,14 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::super::updates::Pace;
+use super::super::updates::{Pace, after};
 use super::super::{Phase, Windowed};
 use super::state::{Due, Session, SessionState};
 use crate::event::Event;
 use crate::operator::aggregate::{Aggregate, Overflow};
 use crate::operator::{Consumer, Cx, OpId, earlier};
 use crate::state::{Codec, StateError, Visit, show};
-use crate::time::{Timestamp, is_due};
+use crate::time::{Timestamp, is_due, micros};
 
 /// An aggregate over sessions.
 ///
@@ -18,15 +18,14 @@ use crate::time::{Timestamp, is_due};
 /// lateness is allowed. Sessions that end at one instant come in order of arrival.
 pub struct SessionWindow<K, KF, A, N, Acc> {
     op: OpId,
-    gap: Duration,
+    /// In microseconds.
+    gap: i64,
     pace: Pace,
     key: KF,
     aggregate: A,
     codec: Option<Codec<SessionState<K, Acc>>>,
     next: N,
 }
-
-const MICROSECOND: Duration = Duration::from_micros(1);
 
 /// A result, and what it is.
 type Made<K, Out> = (Phase, Result<Windowed<K, Out>, Overflow>);
@@ -48,7 +47,7 @@ impl<K, KF, A, N, Acc> SessionWindow<K, KF, A, N, Acc> {
         codec: Option<Codec<SessionState<K, Acc>>>,
         next: N,
     ) -> Self {
-        Self { op, gap, pace, key, aggregate, codec, next }
+        Self { op, gap: micros(gap), pace, key, aggregate, codec, next }
     }
 }
 
@@ -59,7 +58,7 @@ where
     /// The last instant in the session of an event at `time`: unlike its end, it is always a time stamp.
     #[inline]
     fn reach(&self, time: Timestamp) -> Timestamp {
-        time + self.gap.saturating_sub(MICROSECOND)
+        after(time, self.gap - 1)
     }
 
     fn result<T>(&self, session: &Session<Acc>, key: K, phase: Phase) -> Made<K, A::Out>
@@ -84,11 +83,11 @@ where
     {
         let key = (self.key)(value);
         let (keys, agenda, arrivals, clock) = state.parts();
-        let own_end = time + self.gap;
-        let over = is_due(self.pace.kept_until(own_end), clock);
+        // Whether nothing is left to be said about a session of this event alone.
+        let over = || is_due(self.pace.kept_until(after(time, self.gap)), clock);
         let sessions = match keys.get_mut(&key) {
             Some(sessions) => sessions,
-            None if over => return Taken::Late,
+            None if over() => return Taken::Late,
             None => keys.entry(key.clone(), Vec::new),
         };
         // Most events belong to the latest session or come after it.
@@ -100,7 +99,7 @@ where
         };
         let reach = self.reach(time);
         if sessions.get(position).is_none_or(|session| reach < session.first) {
-            if over {
+            if over() {
                 return Taken::Late;
             }
             let new = SessionState::<K, Acc>::begin(arrivals, time, self.aggregate.create());
@@ -115,14 +114,14 @@ where
         session.count += 1;
         session.pending = true;
         let reach = self.reach(session.last);
-        if sessions.get(position + 1).is_some_and(|after| after.first <= reach) {
-            let mut after = sessions.remove(position + 1);
+        if sessions.get(position + 1).is_some_and(|later| later.first <= reach) {
+            let mut later = sessions.remove(position + 1);
             let session = &mut sessions[position];
-            agenda.join(session, &mut after);
-            self.aggregate.merge(&mut session.acc, &after.acc);
-            session.last = after.last;
-            session.count += after.count;
-            session.given |= after.given;
+            agenda.join(session, &mut later);
+            self.aggregate.merge(&mut session.acc, &later.acc);
+            session.last = later.last;
+            session.count += later.count;
+            session.given |= later.given;
         }
         let session = &mut sessions[position];
         let end = session.end(self.gap);

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::updates::after;
 use crate::state::Keyed;
 use crate::time::Timestamp;
 
@@ -65,10 +65,10 @@ pub(super) struct Session<Acc> {
 }
 
 impl<Acc> Session<Acc> {
-    /// When it ends.
+    /// When it ends; `gap` is in microseconds.
     #[inline]
-    pub(super) fn end(&self, gap: Duration) -> Timestamp {
-        self.last + gap
+    pub(super) fn end(&self, gap: i64) -> Timestamp {
+        after(self.last, gap)
     }
 }
 
