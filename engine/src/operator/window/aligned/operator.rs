@@ -399,7 +399,9 @@ where
         let own = &state.0;
         let kept = own.panes[..own.over].first().map(|pane| self.pace.kept_until(pane.end()));
         let due = earlier(earlier(own.next_end(), own.tick), kept);
-        earlier(due, self.next.next_timer(&state.1))
+        // What follows hears of a time only when nothing from before it can be corrected.
+        let behind = self.next.next_timer(&state.1).map(|due| self.pace.kept_until(due));
+        earlier(due, behind)
     }
 
     fn visit(&self, state: &mut Self::State, visit: &mut dyn Visit) -> Result<(), StateError> {

@@ -319,7 +319,9 @@ where
     }
 
     fn next_timer(&self, state: &Self::State) -> Option<Timestamp> {
-        earlier(state.0.agenda.next(), self.next.next_timer(&state.1))
+        // What follows hears of a time only when nothing from before it can be corrected.
+        let behind = self.next.next_timer(&state.1).map(|due| self.pace.kept_until(due));
+        earlier(state.0.agenda.next(), behind)
     }
 
     fn visit(&self, state: &mut Self::State, visit: &mut dyn Visit) -> Result<(), StateError> {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::harness::{Element, Grammar, Input, OperatorHarness, Outcome, Probe};
 use crate::operator::aggregate::{count, sum};
-use crate::operator::window::{Phase, Trigger};
+use crate::operator::window::{Phase, Trigger, Window};
 use crate::state::Codec;
 use crate::time::Timestamp;
 
@@ -294,4 +294,32 @@ fn a_session_at_the_end_of_time_closes_with_the_stream() {
         let outcome = run(Windows::session(micros(5)), ordered, &inputs);
         assert_eq!(outcome.values().count(), 1, "{outcome:?}");
     }
+}
+
+/// As a member of a group is driven: told of nothing but what its next timer asks for.
+#[test]
+fn a_window_behind_one_that_waits_for_late_events_is_due_when_it_hears_of_it() {
+    let windows = Windows::session(micros(5)).updated(|it| it.allow(micros(7)));
+    let probe = Probe::<Windowed<(), u64>>::default();
+    let second = Window::new(
+        OpId(2),
+        Windows::tumbling(micros(10)),
+        |_: &Windowed<(), u64>| (),
+        count(),
+        None,
+        probe.port(0),
+    );
+    let first = windows.operator(OpId(1), |_: &Event| (), count(), None, second);
+    let (mut state, mut cx) = (Consumer::<Event>::state(&first), crate::operator::Cx::default());
+    for time in [1, 2, 14, 31] {
+        first.event(&mut state, &mut cx, crate::Event::new(at(time), (0, 1)));
+    }
+    let mut told = Vec::new();
+    while let Some(due) = Consumer::<Event>::next_timer(&first, &state) {
+        assert!(told.last().is_none_or(|&last| last < due), "{due:?} again after {told:?}");
+        told.push(due);
+        Consumer::<Event>::watermark(&first, &mut state, &mut cx, due);
+    }
+    let results = probe.take().into_iter();
+    assert_eq!(results.filter(|it| matches!(it, Element::Event(..))).count(), 3);
 }
