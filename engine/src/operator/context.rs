@@ -239,7 +239,16 @@ impl Drop for OnPanic<'_> {
 /// Runs what may drop a value of the user's, whose panic must not take the worker along: what it
 /// said then.
 pub(crate) fn contained(f: impl FnOnce()) -> Option<String> {
-    catch_unwind(AssertUnwindSafe(f)).err().map(panic_message)
+    // Compiled once: this is called with a great many types of closures.
+    fn run(f: &mut dyn FnMut()) -> Option<String> {
+        catch_unwind(AssertUnwindSafe(f)).err().map(panic_message)
+    }
+    let mut f = Some(f);
+    run(&mut || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    })
 }
 
 /// The text of a panic.
