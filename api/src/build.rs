@@ -53,7 +53,7 @@ impl Closing<'_> {
         B: Build,
         C: Consumer<B::Out>,
     {
-        if self.assembler.plan().cut_before(op).is_some() {
+        if self.assembler.plan().is_cut_before(op) {
             let outlet = self.assembler.cut(op, consumer);
             upstream.close(outlet, self);
         } else {
@@ -61,19 +61,19 @@ impl Closing<'_> {
         }
     }
 
-    /// As `stateful`, for an operator that keeps a state per key and may be split into shards.
+    /// As `stateful`, for an operator that keeps a state per key and may be split into shards. A router
+    /// where there is one shard too: what is upstream is compiled for each consumer it may stand before.
     pub(crate) fn keyed<B, C, H>(&mut self, upstream: B, op: OpId, consumer: C, hash: H)
     where
         B: Build,
         C: Consumer<B::Out>,
         H: Fn(&B::Out) -> u64 + Send + Sync + 'static,
     {
-        match self.assembler.plan().cut_before(op) {
-            Some(shards) if shards > 1 => {
-                let router = self.assembler.cut_shards(op, consumer, hash);
-                upstream.close(router, self);
-            }
-            _ => self.stateful(upstream, op, consumer),
+        if self.assembler.plan().is_cut_before(op) {
+            let router = self.assembler.cut_shards(op, consumer, hash);
+            upstream.close(router, self);
+        } else {
+            upstream.close(consumer, self);
         }
     }
 }

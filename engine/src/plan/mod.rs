@@ -259,10 +259,10 @@ impl Plan {
             .expect("every segment has a piece")
     }
 
-    /// Whether the chain is cut before `op`, and into how many shards it is split there.
-    pub fn cut_before(&self, op: OpId) -> Option<u16> {
-        let piece = &self.pieces[self.piece_of(op)?];
-        (!piece.at_head && piece.ops.first() == Some(&op)).then_some(piece.shards)
+    /// Whether the chain is cut before `op`.
+    pub fn is_cut_before(&self, op: OpId) -> bool {
+        let piece = self.piece_of(op).map(|piece| &self.pieces[piece]);
+        piece.is_some_and(|piece| !piece.at_head && piece.ops.first() == Some(&op))
     }
 
     /// The operator that stands for a piece's head, where it has one.
