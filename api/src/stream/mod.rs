@@ -29,7 +29,7 @@ pub use fork::{Branches, Shared};
 pub use group::{FromGroup, Member};
 pub use join::{
     AsOfJoined, AsOfJoining, Controlled, IntervalJoined, IntervalJoining, Joining, Steered,
-    WindowJoined, WindowJoining,
+    WindowGathered, WindowJoined, WindowJoining,
 };
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
 pub use processing_window::{ProcessingWindowOp, ProcessingWindowing};

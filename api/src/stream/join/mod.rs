@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 
-use mizzle_engine::operator::Windows;
+use mizzle_engine::operator::WindowKind;
 use mizzle_engine::operator::join::{Either, Interval};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::state::hash;
@@ -23,7 +23,7 @@ use crate::query::Duty;
 pub use as_of::{AsOfJoined, AsOfJoining};
 pub use control::{Controlled, Steered};
 pub use interval::{IntervalJoined, IntervalJoining};
-pub use window::{WindowJoined, WindowJoining};
+pub use window::{WindowGathered, WindowJoined, WindowJoining};
 
 /// Two streams as one of rows of either side.
 type Sides<L, R> = Stream<FromSides<Either<L, R>>>;
@@ -110,9 +110,12 @@ impl<L: Send + 'static, R: Send + 'static, K, KF> Joining<L, R, K, KF> {
         IntervalJoining { joining: self, interval: interval.into() }
     }
 
-    /// A left row matches the right rows of its key in the same window. Results come when the window
-    /// closes, with its bounds.
-    pub fn window(self, windows: Windows) -> WindowJoining<L, R, K, KF> {
+    /// A left row matches the right rows of its key in the same window, of any kind: see
+    /// [`Windows`](crate::Windows). Results come when the window is over, with its bounds.
+    pub fn window<W>(self, windows: W) -> WindowJoining<L, R, K, KF, W>
+    where
+        W: WindowKind<Either<L, R>, K>,
+    {
         WindowJoining { joining: self, windows }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use mizzle::aggregate::fold;
 use mizzle::time::{Inputs, SignedDuration, Timestamp, Watermarks};
 use mizzle::{BoxedStream, Either, Engine, Interval, PushHandle, Query, Windows};
 use mizzle_engine::harness::{Element, Input, OperatorHarness, Probe};
@@ -268,6 +269,45 @@ pub fn window_join(spec: &Value, scale: Scale, input: &[Value]) -> Steps {
     let pairs =
         outcome.values().flat_map(|window: &Windowed<Val, Vec<(Item, Item)>>| &window.value);
     vec![pairs.map(|(left, right)| json!([left.value.json(), right.value.json()])).collect()]
+}
+
+/// Of each side of a session one value: the first or the last by time.
+pub fn session_join(spec: &Value, scale: Scale, input: &[Value]) -> Vec<Steps> {
+    let newest = spec["keep"] == "last";
+    let keep = move |kept: &mut Option<Item>, item: &Item| {
+        let keeps =
+            |other: &Item| if newest { other.time > item.time } else { other.time < item.time };
+        if !kept.as_ref().is_some_and(keeps) {
+            *kept = Some(item.clone());
+        }
+    };
+    let add = move |sides: &mut Pair, row: &Row| match row {
+        Either::Left(item) => keep(&mut sides.0, item),
+        Either::Right(item) => keep(&mut sides.1, item),
+    };
+    let merge = move |sides: &mut Pair, later: &Pair| {
+        later.0.iter().for_each(|item| keep(&mut sides.0, item));
+        later.1.iter().for_each(|item| keep(&mut sides.1, item));
+    };
+    let run = |workers| {
+        let Pushed { engine, query, handles, mut streams } = Pushed::new(workers);
+        let mut stream =
+            || streams.pop_front().expect("two").key_by(|item: &Item| item.key.clone());
+        let (left, right) = (stream(), stream());
+        let pair = |sides: &Pair| sides.clone();
+        let joined = left.join(right).window(Windows::session(scale.duration(&spec["gap"])));
+        let out = joined.aggregate(fold(|| (None, None), add, merge, pair)).collect();
+        let handle = engine.submit(query).unwrap();
+        for (side, item) in input.iter().flat_map(|step| scale.items(step)) {
+            handles[side].push(item).unwrap();
+        }
+        drop(handles);
+        completed(&handle);
+        let value = |item: &Option<Item>| item.as_ref().map_or(Value::Null, |it| it.value.json());
+        let pairs = out.values();
+        vec![pairs.iter().map(|it| json!([value(&it.value.0), value(&it.value.1)])).collect()]
+    };
+    [1, 4].map(run).into()
 }
 
 /// The first of one stream with the first of the other, and so on: a join on their numbers.

@@ -45,6 +45,7 @@ fn run(spec: &Value, input: &[Value]) -> Vec<Steps> {
         "structure" => vec![graph::structure(spec)],
         "interval_join" => joins::run(spec, scale, input),
         "window_join" => vec![joins::window_join(spec, scale, input)],
+        "session_join" => joins::session_join(spec, scale, input),
         "zip" => vec![joins::zip(input)],
         "windows_of" => vec![operators::windows_of(spec, scale, input)],
         "value" => operators::run(spec, scale, &rules::steps(input)),
