@@ -49,11 +49,11 @@ impl<B: Build, K, KF> KeyedStream<B, K, KF> {
 
 /// A stream of windows' results.
 pub struct WindowOp<B: Build, K, KF, A: Aggregate<B::Out>> {
-    upstream: B,
-    op: OpId,
-    key: KF,
-    windows: Windows,
-    aggregate: A,
+    pub(super) upstream: B,
+    pub(super) op: OpId,
+    pub(super) key: KF,
+    pub(super) windows: Windows,
+    pub(super) aggregate: A,
     codec: Option<Codec<WindowState<K, A::Acc>>>,
     keyed: bool,
 }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 pub use operator::Window;
 pub use slices::WindowState;
+pub(super) use slices::{Nowhere, Slices, clock_at};
 
 use crate::time::Timestamp;
 
@@ -115,14 +116,14 @@ pub struct Windowed<K, V> {
 
 /// The bounds of windows in microseconds, 128 bits wide so that they go on past both ends of time.
 #[derive(Clone, Copy, Debug)]
-struct Grid {
+pub(super) struct Grid {
     size: i128,
     hop: i128,
     offset: i128,
 }
 
 impl Grid {
-    fn new(windows: &Windows) -> Self {
+    pub fn new(windows: &Windows) -> Self {
         let micros = |duration: Duration| duration.as_micros() as i128;
         Self {
             size: micros(windows.size),
