@@ -1,5 +1,5 @@
 //! Real data: which delays of an aircraft followed from the one before? The query is described in
-//! `flights/knock_on.rs`; `mizzle demo` runs it beside three others.
+//! `flights/knock_on.rs`; `mizzle demo` runs it beside four others.
 
 use std::error::Error;
 

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mizzle_engine::operator::{Consumer, OpId};
+use mizzle_engine::operator::{Consumer, Map, OpId};
 use mizzle_engine::runtime::{Assembler, GroupCore, Line, Port};
 use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::time::{Timestamp, Watermarks};
@@ -67,6 +67,65 @@ impl Closing<'_> {
     }
 }
 
+/// Where both sides of a join enter: known when what is behind it has been built.
+pub(crate) struct Entry<T> {
+    /// One for each of its shards.
+    ports: Vec<Arc<Port<T>>>,
+    /// The join.
+    op: OpId,
+}
+
+impl<T> Default for Entry<T> {
+    fn default() -> Self {
+        Self { ports: Vec::new(), op: OpId::default() }
+    }
+}
+
+/// Where a stream starts as the union of both sides of a join.
+pub struct FromSides<T> {
+    pub(crate) entry: Rc<RefCell<Entry<T>>>,
+}
+
+impl<T: Send + 'static> Build for FromSides<T> {
+    type Out = T;
+    type Head = Self;
+
+    fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
+        self.entry.borrow_mut().ports = closing.assembler.join(closing.segment, next);
+    }
+}
+
+impl Closing<'_> {
+    /// Puts the join `op`, as `consumer`, behind both of its sides.
+    pub(crate) fn join<T, C>(&mut self, sides: FromSides<T>, op: OpId, consumer: C)
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        sides.entry.borrow_mut().op = op;
+        sides.close(consumer, self);
+    }
+
+    /// Puts an outlet behind `upstream`, one side of the join that `entry` belongs to: input `input`,
+    /// each event as what `wrap` makes of it and in the shard that `route` picks.
+    pub(crate) fn side<B, T>(
+        &mut self,
+        upstream: B,
+        entry: &RefCell<Entry<T>>,
+        input: u16,
+        wrap: impl Fn(B::Out) -> T + Send + Sync + 'static,
+        route: impl Fn(&T) -> u64 + Send + Sync + 'static,
+    ) where
+        B: Build,
+        T: Send + 'static,
+    {
+        let Entry { ports, op } = &*entry.borrow();
+        let from = self.assembler.plan().tail_of(self.segment);
+        let shards = self.assembler.lanes(from, *op, ports, input, route);
+        upstream.close(Map::<_, _, _, false>::new(*op, wrap, shards), self);
+    }
+}
+
 /// Where a stream starts at a source.
 pub struct FromSource<S: Source> {
     pub(crate) source: S,
@@ -80,6 +139,23 @@ impl<S: Source> Build for FromSource<S> {
 
     fn close<N: Consumer<S::Item>>(self, next: N, closing: &mut Closing<'_>) {
         closing.assembler.source(closing.segment, self.source, self.watermarks, self.rejects, next);
+    }
+}
+
+/// Where a stream starts at several sources.
+pub struct FromSources<S: Source> {
+    pub(crate) sources: Vec<S>,
+    pub(crate) watermarks: Watermarks<S::Item>,
+    pub(crate) rejects: Option<Arc<Port<BadRecord>>>,
+}
+
+impl<S: Source> Build for FromSources<S> {
+    type Out = S::Item;
+    type Head = Self;
+
+    fn close<N: Consumer<S::Item>>(self, next: N, closing: &mut Closing<'_>) {
+        let Self { sources, watermarks, rejects } = self;
+        closing.assembler.sources(closing.segment, sources, &watermarks, rejects, next);
     }
 }
 

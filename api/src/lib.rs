@@ -18,7 +18,10 @@ pub use hdrhistogram::Histogram;
 pub use mizzle_engine::Event;
 pub use mizzle_engine::operator::aggregate;
 pub use mizzle_engine::operator::group::{LaneCounts, MemberId, MemberReport, Span, StateShown};
-pub use mizzle_engine::operator::{ProcessCx, ProcessOp, Windowed, Windows};
+pub use mizzle_engine::operator::join::{Either, Interval};
+pub use mizzle_engine::operator::{
+    Phase, ProcessCx, ProcessOp, Trigger, WindowKind, Windowed, Windows,
+};
 pub use mizzle_engine::plan;
 pub use mizzle_engine::runtime::{
     ChainReport, ChainStats, EngineError, Group, GroupError, GroupStats, Lag, LatencyStats,
@@ -26,6 +29,11 @@ pub use mizzle_engine::runtime::{
     Status, SubscriberStats, WhenFull,
 };
 pub use mizzle_engine::{sink, source, time};
+
+/// What operators that are rules are told and give.
+pub mod rule {
+    pub use mizzle_engine::operator::rule::{Counter, Crossing, Increase};
+}
 
 /// Keyed state and keys.
 pub mod state {

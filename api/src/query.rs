@@ -4,6 +4,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use mizzle_engine::operator::OpId;
 use mizzle_engine::plan::{Head, Plan, Segment, Shape, Site, Spec};
@@ -11,9 +12,9 @@ use mizzle_engine::runtime::{Assembler, Line, Port, PushHandle};
 use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::time::{Timestamp, Watermarks};
 
-use crate::build::{Closing, Described, FromPort, FromPush, FromSource};
+use crate::build::{Closing, Described, FromPort, FromPush, FromSource, FromSources};
 use crate::engine::Engine;
-use crate::stream::Stream;
+use crate::stream::{Stream, processing_window};
 
 /// Why a query was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +94,13 @@ struct Slot {
     continued: bool,
     closed: Option<Closed>,
 }
+
+/// Why a side output in a template is refused.
+const SIDE_IN_TEMPLATE: &str = "in a group's template its side output cannot be used: emit what it has \
+                                to say to the main output";
+/// Why a window of processing time in a template is.
+const CLOCK_IN_TEMPLATE: &str = "the members of a group have no processing time: put it before or \
+                                 behind the group";
 
 /// What has been described so far.
 #[derive(Default)]
@@ -211,15 +219,21 @@ impl Graph {
             .or_else(|| forks.find(|&fork| !self.segments.iter().any(|slot| used(slot, fork))))
     }
 
-    /// The operator in a group's template whose side output is used, if there is one: a lane has one way
-    /// out for all its members.
-    fn side_of_template(&self) -> Option<OpId> {
+    /// An operator that cannot stand in a group's template as it does, if there is one, and why: a lane has
+    /// one way out for all its members, and no processing time for any.
+    fn unfit_for_template(&self) -> Option<(OpId, &'static str)> {
         let closed = || self.segments.iter().filter_map(|slot| slot.closed.as_ref());
         let templates = || closed().filter(|it| matches!(it.segment.head, Head::Group { .. }));
-        closed().find_map(|it| match it.segment.head {
+        let side = closed().find_map(|it| match it.segment.head {
             Head::Side { op } if templates().any(|it| it.segment.ops.contains(&op)) => Some(op),
             _ => None,
-        })
+        });
+        let by_clock = || {
+            let mut ops = templates().flat_map(|it| it.segment.ops.iter().copied());
+            ops.find(|op| self.sites[op.0 as usize].kind == processing_window::KIND)
+        };
+        let side = side.map(|op| (op, SIDE_IN_TEMPLATE));
+        side.or_else(|| by_clock().map(|op| (op, CLOCK_IN_TEMPLATE)))
     }
 
     /// The description, if nothing is wrong with it.
@@ -232,14 +246,10 @@ impl Graph {
             let (operator, location) = (site.name.clone(), site.location.to_string());
             return Err(BuildError::Unused { operator, location });
         }
-        if let Some(op) = self.side_of_template() {
+        if let Some((op, reason)) = self.unfit_for_template() {
             let site = &self.sites[op.0 as usize];
             let (operator, location) = (site.name.clone(), site.location.to_string());
-            let reason =
-                "in a group's template its side output cannot be used: emit what it has to \
-                          say to the main output"
-                    .to_owned();
-            return Err(BuildError::Operator { operator, location, reason });
+            return Err(BuildError::Operator { operator, location, reason: reason.to_owned() });
         }
         let spec = self.spec();
         if spec.segments.is_empty() { Err(BuildError::Empty(query.to_owned())) } else { Ok(spec) }
@@ -282,8 +292,9 @@ impl Query {
     /// [`watermarks`](Stream::watermarks) says otherwise.
     #[track_caller]
     pub fn source<S: Source>(&self, name: &str, source: S) -> Stream<FromSource<S>> {
+        let checked = source.check();
         let build = FromSource { source, watermarks: Watermarks::ascending(), rejects: None };
-        self.head(name, build)
+        self.head(name, build, checked)
     }
 
     /// As [`source`](Query::source), with the records that cannot be read as a stream of their own.
@@ -294,12 +305,71 @@ impl Query {
         name: &str,
         source: S,
     ) -> (Stream<FromSource<S>>, Stream<FromPort<BadRecord>>) {
-        let port = Port::new(1);
+        let (port, checked) = (Port::new(1), source.check());
         let build =
             FromSource { source, watermarks: Watermarks::ascending(), rejects: Some(port.clone()) };
-        let stream = self.head(name, build);
+        let stream = self.head(name, build, checked);
         let rejects = stream.behind(Duty::Optional, FromPort { port });
         (stream, rejects)
+    }
+
+    /// A stream of what several sources of one type give, files for instance, read side by side. Each is
+    /// judged by [`watermarks`](Stream::watermarks) of its own, and all together promise the lowest of
+    /// theirs, those that ended or are idle left aside: what is far ahead in one makes nothing of
+    /// another late. To an operator in order the events come by time, then in the order of `sources`;
+    /// else as they come. For one after the other, see [`source::sequence`](crate::source::sequence).
+    ///
+    /// ```
+    /// use mizzle::{Engine, Query, source};
+    /// use mizzle::time::Timestamp;
+    ///
+    /// let query = Query::new("rooms");
+    /// let rooms = ["1\n4\n", "2\n3\n"];
+    /// let rooms = rooms.map(|text| source::json_lines(text.as_bytes(), |&n: &i64| Timestamp::from_secs(n)));
+    /// let seen = query.sources("rooms", rooms).apply_stateful((), |(), n| n).in_order().collect();
+    /// let engine = Engine::new()?;
+    /// engine.submit(query)?.wait();
+    /// assert_eq!(seen.values(), [1, 2, 3, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn sources<S: Source>(
+        &self,
+        name: &str,
+        sources: impl IntoIterator<Item = S>,
+    ) -> Stream<FromSources<S>> {
+        self.several(name, sources.into_iter().collect(), None)
+    }
+
+    /// As [`sources`](Query::sources), with the records that cannot be read as a stream of their own, as
+    /// by [`source_with_rejects`](Query::source_with_rejects). Each says from which of `sources` it is.
+    #[track_caller]
+    pub fn sources_with_rejects<S: Source>(
+        &self,
+        name: &str,
+        sources: impl IntoIterator<Item = S>,
+    ) -> (Stream<FromSources<S>>, Stream<FromPort<BadRecord>>) {
+        let port = Port::new(1);
+        let stream = self.several(name, sources.into_iter().collect(), Some(port.clone()));
+        let rejects = stream.behind(Duty::Optional, FromPort { port });
+        (stream, rejects)
+    }
+
+    #[track_caller]
+    fn several<S: Source>(
+        &self,
+        name: &str,
+        sources: Vec<S>,
+        rejects: Option<Arc<Port<BadRecord>>>,
+    ) -> Stream<FromSources<S>> {
+        let checked = match &sources[..] {
+            [] => Err("there is nothing to read".to_owned()),
+            some => some.iter().try_for_each(Source::check),
+        };
+        let build = FromSources { sources, watermarks: Watermarks::ascending(), rejects };
+        let mut stream = self.head(name, build, checked);
+        stream.not_in_order();
+        stream
     }
 
     /// A stream of what other threads push through the returned handle; an event happens when
@@ -313,12 +383,16 @@ impl Query {
         let (line, handle) = Line::new(time);
         self.graph.borrow_mut().lines.push(Box::new(Described(line.clone())));
         let build = FromPush { line: Described(line), watermarks: Watermarks::ascending() };
-        (handle, self.head(name, build))
+        (handle, self.head(name, build, Ok(())))
     }
 
+    /// A stream that starts at a source; `checked` says whether that can be read.
     #[track_caller]
-    fn head<B>(&self, name: &str, build: B) -> Stream<B> {
+    fn head<B>(&self, name: &str, build: B, checked: Result<(), String>) -> Stream<B> {
         let op = self.head_site("source", name);
+        if let Err(reason) = checked {
+            self.graph.borrow_mut().refuse(op, reason);
+        }
         let head = Head::Source { op, in_order: true };
         Stream::new(&self.graph, head, Vec::new(), (op, Duty::Sink), build)
     }

@@ -35,6 +35,9 @@ pub struct SharedSourceBuilder<'a, T: Send + 'static> {
 
 /// Where a shared source's events come from.
 trait Input<T: Send + 'static> {
+    /// Whether they can be read.
+    fn check(&self) -> Result<(), String>;
+
     /// Builds the chain that publishes them on `log`.
     fn assemble(
         self: Box<Self>,
@@ -52,6 +55,10 @@ where
     S: Source,
     S::Item: Clone + Send + Sync,
 {
+    fn check(&self) -> Result<(), String> {
+        Source::check(self)
+    }
+
     fn assemble(
         self: Box<Self>,
         assembler: &mut Assembler,
@@ -67,6 +74,10 @@ where
 struct Pushed<T: Send + 'static>(Described<Line<T>>);
 
 impl<T: Clone + Send + Sync + 'static> Input<T> for Pushed<T> {
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     fn assemble(
         self: Box<Self>,
         assembler: &mut Assembler,
@@ -157,7 +168,7 @@ impl<T: Clone + Send + Sync + 'static> SharedSourceBuilder<'_, T> {
     /// [started](SharedSource::start).
     ///
     /// # Errors
-    /// Watermarks that make no sense, or a lag limit of 0.
+    /// Watermarks or a source that make no sense, or a lag limit of 0.
     pub fn open(self) -> Result<SharedSource<T>, BuildError> {
         let refuse = |reason: String| BuildError::Operator {
             operator: self.name.clone(),
@@ -165,6 +176,7 @@ impl<T: Clone + Send + Sync + 'static> SharedSourceBuilder<'_, T> {
             reason,
         };
         self.watermarks.check().map_err(|error| refuse(error.to_string()))?;
+        self.input.check().map_err(refuse)?;
         if self.lag_limit == 0 {
             return Err(refuse("a lag limit must be at least 1 event".to_owned()));
         }

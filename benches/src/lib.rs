@@ -9,6 +9,7 @@ pub mod cli;
 pub mod counting;
 mod data;
 mod measure;
+pub mod nexmark;
 mod platform;
 mod workloads;
 

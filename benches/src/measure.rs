@@ -121,13 +121,15 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
     let (mut runs, mut baselines, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..setting.repeat {
         // In turn, and each goes first as often as the other.
-        let first = setting.versus_baseline && pair % 2 == 0;
+        let theirs = workload.baseline.filter(|_| setting.versus_baseline);
+        let theirs = || theirs.map(|baseline| timed(|| baseline(&prepared, setting)));
+        let first = pair % 2 == 0;
         if first {
-            baselines.push(baseline(workload, &prepared, setting));
+            baselines.extend(theirs());
         }
         runs.push(ours());
-        if setting.versus_baseline && !first {
-            baselines.push(baseline(workload, &prepared, setting));
+        if !first {
+            baselines.extend(theirs());
         }
         if let Some(second) = workload.second_baseline.filter(|_| setting.versus_baseline) {
             seconds.push(timed(|| second(&prepared, setting)));
@@ -147,10 +149,6 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
         }
     }
     Ok(report(workload, setting, &prepared, runs, [&baselines, &seconds]))
-}
-
-fn baseline(workload: &Workload, prepared: &Prepared, setting: &Setting) -> Run {
-    timed(|| (workload.baseline)(prepared, setting))
 }
 
 fn timed(run: impl FnOnce() -> Outcome) -> Run {

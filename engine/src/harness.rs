@@ -13,7 +13,7 @@ use crate::event::Event;
 use crate::operator::{Consumer, Counters, Cx, OpId};
 use crate::state::{Cell, StateError, Visit};
 use crate::sync::Mutex;
-use crate::time::{Timestamp, is_late};
+use crate::time::{Clock as _, ManualClock, Timestamp, is_late};
 
 /// What is fed to an operator.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +24,8 @@ pub enum Input<T> {
     LateEvent(Timestamp, T),
     /// The promise that no later event is earlier than this.
     Watermark(Timestamp),
+    /// The clock shows this processing time now; it starts at the epoch. A batch ends there.
+    Clock(Timestamp),
     /// There is no more.
     End,
 }
@@ -335,6 +337,7 @@ where
                 }
                 Input::LateEvent(time, _) => promise.event(time, true),
                 Input::Watermark(watermark) => promise.watermark(watermark),
+                Input::Clock(_) => {}
                 Input::End => promise.end(),
             }
         }
@@ -348,8 +351,9 @@ where
         let probe = Probe::new();
         let mut operator = (self.build)(probe.port(0));
         let mut state = operator.state();
-        let mut cx = Cx::default();
+        let (mut cx, clock) = (Cx::default(), ManualClock::default());
         cx.ordered = self.ordered;
+        cx.by_clock(Arc::new(clock.clone()));
         let mut events_in = 0;
         for input in inputs {
             cx.late = matches!(input, Input::LateEvent(..));
@@ -359,6 +363,12 @@ where
                     operator.event(&mut state, &mut cx, Event::new(time, value));
                 }
                 Input::Watermark(watermark) => operator.watermark(&mut state, &mut cx, watermark),
+                Input::Clock(now) => {
+                    operator.flush(&mut state, &mut cx);
+                    clock.advance(now.since(clock.now()));
+                    cx.begin_batch();
+                    operator.flush(&mut state, &mut cx);
+                }
                 Input::End => operator.end(&mut state, &mut cx),
             }
             if mode != Mode::Batched {

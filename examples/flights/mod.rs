@@ -1,10 +1,11 @@
-//! Departures from New York's three airports in the first half of February 2013, and four questions
+//! Departures from New York's three airports in the first half of February 2013, and five questions
 //! about them. The data are embedded; `data/README.md` says where they are from and states the
 //! questions.
 //!
 //! Each question is a module with a function `query` that describes the query, and the type of its
 //! answers. The argument says whether the operator that answers it is flagged in-order.
 
+pub mod by_wind;
 pub mod four_in_a_row;
 pub mod hourly;
 pub mod knock_on;
@@ -20,6 +21,7 @@ use serde::de::DeserializeOwned;
 
 const DEPARTURES: &[u8] = include_bytes!("../data/departures.csv");
 const CANCELLATIONS: &[u8] = include_bytes!("../data/cancellations.csv");
+const WEATHER: &[u8] = include_bytes!("../data/weather.csv");
 
 /// From how many minutes on a departure counts as late in all questions.
 const LATE: i32 = 60;
@@ -72,6 +74,17 @@ pub struct Cancellation {
     pub tailnum: Option<String>,
 }
 
+/// The weather at an airport, every hour.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub struct Weather {
+    /// When the hour began.
+    pub ts_ms: i64,
+    /// The airport: EWR, JFK or LGA.
+    pub origin: String,
+    /// Miles per hour, if it is known.
+    pub wind_speed: Option<f64>,
+}
+
 /// When a flight should have left, with ties broken by its row.
 ///
 /// Planes that were to leave in the same minute leave in any order, and the questions want them by
@@ -97,6 +110,12 @@ pub fn tailnums() -> BTreeSet<String> {
 pub fn cancellations(query: &Query) -> Stream<impl Build<Out = Cancellation> + use<>> {
     let rows = source::csv(CANCELLATIONS, |c: &Cancellation| scheduled(c.sched_ms, c.row));
     query.source("cancellations", rows)
+}
+
+/// The weather, in order.
+pub fn weather(query: &Query) -> Stream<impl Build<Out = Weather> + use<>> {
+    let rows = source::csv(WEATHER, |w: &Weather| Timestamp::from_millis(w.ts_ms));
+    query.source("weather", rows)
 }
 
 /// What a query finds: a row of its expected answer, which shows as one line for people.

@@ -23,7 +23,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Ask four questions about real flights, in one engine, and check the answers
+    /// Ask five questions about real flights, in one engine, and check the answers
     Demo(demo::Args),
     /// Measure a workload, alone or against a hand-written program
     Bench(mizzle_benches::cli::Args),

@@ -27,7 +27,7 @@ fn the_demo_is_right_with_any_number_of_workers() {
         let output = mizzle(&["demo", "--workers", workers]);
         let report = out(&output);
         assert_eq!(output.status.code(), Some(0), "{report}{}", err(&output));
-        for verdict in ["62 answers", "18 answers", "758 answers", "19 answers"] {
+        for verdict in ["62 answers", "18 answers", "758 answers", "19 answers", "6 answers"] {
             assert!(report.contains(&format!("✓ {verdict}, all right")), "{report}");
         }
         assert!(report.contains("✓ All answers are right."), "{report}");
@@ -40,15 +40,15 @@ fn the_demo_is_right_with_any_number_of_workers() {
 
 #[test]
 fn every_query_may_be_flagged() {
-    let all = "--in-order=knock-on,storm,hourly,four-in-a-row";
+    let all = "--in-order=knock-on,storm,hourly,four-in-a-row,by-wind";
     let output = mizzle(&["demo", all, "--workers", "3"]);
     let report = out(&output);
     assert_eq!(output.status.code(), Some(0), "{report}");
-    for name in ["knock-on", "storm", "hourly", "four-in-a-row"] {
+    for name in ["knock-on", "storm", "hourly", "four-in-a-row", "by-wind"] {
         assert!(change(&report, name).ends_with("✓ stays the same"), "{report}");
     }
-    // One for each reading of the departures, and the merge of the union.
-    assert!(change(&report, "reorder stages").ends_with('5'), "{report}");
+    // One for each reading of the departures, and the merges of the union and the join.
+    assert!(change(&report, "reorder stages").ends_with('7'), "{report}");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn without_flags_an_answer_changes_and_that_is_no_error() {
     assert_eq!(output.status.code(), Some(0), "{report}");
     let becomes_wrong = "✗ becomes wrong: 1 of 19, 22 false";
     assert!(change(&report, "four-in-a-row").ends_with(becomes_wrong), "{report}");
-    for name in ["knock-on", "storm", "hourly"] {
+    for name in ["knock-on", "storm", "hourly", "by-wind"] {
         assert!(change(&report, name).ends_with("✓ stays the same"), "{report}");
     }
     assert_eq!(change(&report, "reorder stages").split_whitespace().last(), Some("0"));
@@ -81,7 +81,7 @@ fn explain_prints_plans_and_runs_nothing() {
     assert!(text.contains(lanes), "{text}");
     assert!(!text.contains("answers"), "{text}");
     let text = out(&mizzle(&["demo", "--explain=mermaid", "--unordered"]));
-    assert_eq!(text.matches("flowchart LR").count(), 4, "{text}");
+    assert_eq!(text.matches("flowchart LR").count(), 5, "{text}");
     assert!(!text.contains("{{reorder}}"), "{text}");
     let text = out(&mizzle(&["demo", "--explain=mermaid"]));
     assert_eq!(text.matches("{{reorder}}").count(), 2, "{text}");
@@ -92,7 +92,7 @@ fn what_makes_no_sense_is_refused_in_clear_words() {
     let output = mizzle(&["demo", "--in-order", "storm,snow"]);
     assert_eq!(output.status.code(), Some(2));
     let message = "mizzle: --in-order: there is no query \"snow\"; there are knock-on, storm, \
-                   hourly, four-in-a-row\n";
+                   hourly, four-in-a-row, by-wind\n";
     assert_eq!((err(&output).as_str(), out(&output).as_str()), (message, ""));
     for bad in [
         &["demo", "--workers", "0"][..],

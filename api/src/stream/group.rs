@@ -8,7 +8,7 @@ use mizzle_engine::operator::aggregate::Aggregate;
 use mizzle_engine::operator::group::{
     ByKey, ByKeyAndRange, ByRange, BySet, ByWindow, Exits, MemberId, Program, Results, Select, Span,
 };
-use mizzle_engine::operator::{Consumer, OpId};
+use mizzle_engine::operator::{Consumer, OpId, Windows};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
 use mizzle_engine::state::hash;
@@ -112,7 +112,7 @@ where
         let call = (name, Location::caller());
         let (route, select) = (self.key.clone(), ByKey::new(self.key));
         self.stream.grouped(call, (select, None), template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
         })
     }
 
@@ -136,7 +136,7 @@ where
         let call = (name, Location::caller());
         let (route, select) = (self.key.clone(), ByKeyAndRange::new(self.key, value));
         self.stream.grouped(call, (select, None), template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
         })
     }
 
@@ -157,7 +157,7 @@ where
     }
 }
 
-impl<B, K, KF, A> Stream<WindowOp<B, K, KF, A>>
+impl<B, K, KF, A> Stream<WindowOp<B, K, KF, Windows, A>>
 where
     B: Build,
     K: Hash + Eq + Clone + Send + 'static,
@@ -167,7 +167,8 @@ where
     /// A group as by [`KeyedStream::group`], whose members get the windows of their key, and share
     /// them: each event goes into one slice, however many members its key has, and keys without
     /// members keep nothing. What a member gets is what it would of a window of its own in its
-    /// template: of the events since it was added, and no others.
+    /// template: of the events since it was added, and no others. Only tumbling and hopping windows
+    /// can be shared.
     ///
     /// ```
     /// use std::time::Duration;
@@ -213,7 +214,7 @@ where
         let call = (name, Location::caller());
         let (route, select) = (key.clone(), ByWindow::new(op, windows, key, aggregate));
         stream.grouped(call, (select, Some(op)), template, move |op, closing, from, ports| {
-            closing.assembler.lanes(from, op, ports, move |event| hash(&route(event)))
+            closing.assembler.lanes(from, op, ports, 0, move |event| hash(&route(event)))
         })
     }
 }

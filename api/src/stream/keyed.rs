@@ -38,13 +38,13 @@ impl<B: Build> Stream<B> {
 
 /// A stream behind an operator that keeps a state per key.
 pub struct KeyedApply<B, K, KF, S, F, U> {
-    upstream: B,
-    op: OpId,
-    key: KF,
-    initial: S,
-    f: F,
-    codec: Option<Codec<Keyed<K, S>>>,
-    reset_on_panic: bool,
+    pub(super) upstream: B,
+    pub(super) op: OpId,
+    pub(super) key: KF,
+    pub(super) initial: S,
+    pub(super) f: F,
+    pub(super) codec: Option<Codec<Keyed<K, S>>>,
+    pub(super) reset_on_panic: bool,
     out: PhantomData<fn() -> U>,
 }
 
@@ -140,8 +140,8 @@ where
         })
     }
 
-    /// The general operator: a state per key, event-time timers and a side output. The second stream
-    /// is the side output.
+    /// The general operator: a state per key, timers of event time and of processing time, and a side
+    /// output. The second stream is the side output.
     #[track_caller]
     pub fn process<P>(self, process: P) -> (Stream<KeyedProcess<B, K, KF, P>>, BoxedStream<P::Side>)
     where
@@ -247,6 +247,7 @@ where
         let piece = closing.assembler.plan().piece_of(op).expect("the operator was planned");
         let side = closing.assembler.outlet(piece, &side, 0);
         let consumer = Process::new(op, key, process, codec, reset_on_panic, next, side);
+        closing.assembler.by_clock();
         closing.keyed(upstream, op, consumer, move |value: &B::Out| hash(&route(value)));
     }
 }

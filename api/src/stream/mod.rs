@@ -3,8 +3,11 @@
 mod flags;
 mod fork;
 mod group;
+mod join;
 mod keyed;
 mod out;
+pub(crate) mod processing_window;
+mod rules;
 mod stateful;
 mod stateless;
 mod unkeyed;
@@ -18,17 +21,23 @@ use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::source::Source;
 use mizzle_engine::time::Watermarks;
 
-use crate::build::{FromPort, FromPush, FromSource};
+use crate::build::{FromPort, FromPush, FromSource, FromSources};
 use crate::query::{Draft, Duty, GraphRef};
 
 pub use flags::{Stateful, Stateless};
 pub use fork::{Branches, Shared};
 pub use group::{FromGroup, Member};
+pub use join::{
+    AsOfJoined, AsOfJoining, Controlled, IntervalJoined, IntervalJoining, Joining, Steered,
+    WindowJoined, WindowJoining,
+};
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
+pub use processing_window::{ProcessingWindowOp, ProcessingWindowing};
+pub use rules::ByRule;
 pub use stateful::Applied;
 pub use stateless::{Debugged, FilterMapped, Filtered, FlatMapped, Inspected, Mapped, Skipping};
 pub use unkeyed::Unkeyed;
-pub use window::{WindowOp, Windowing};
+pub use window::{ApplyOp, WindowOp, Windowing};
 
 /// A stream of events: a source and the operators behind it, up to where it is looked at.
 ///
@@ -99,6 +108,13 @@ impl<B> Stream<B> {
         &mut self.build
     }
 
+    /// Notes down for the plan that its head is several sources: together they are in no order.
+    pub(crate) fn not_in_order(&mut self) {
+        if let Head::Source { in_order, .. } = &mut self.draft.head {
+            *in_order = false;
+        }
+    }
+
     fn refuse(&self, reason: impl ToString) {
         if let Some(op) = self.last_op() {
             self.graph.borrow_mut().refuse(op, reason);
@@ -119,6 +135,7 @@ fn promise<T: 'static, B>(stream: &mut Stream<B>, watermarks: &Watermarks<T>) {
         | Head::Stream
         | Head::Side { .. }
         | Head::Union { .. }
+        | Head::Join { .. }
         | Head::Group { .. } => {}
     }
 }
@@ -127,6 +144,17 @@ impl<S: Source> Stream<FromSource<S>> {
     /// Says how far the source may be out of order, and so when its event time moves on.
     pub fn watermarks(mut self, watermarks: Watermarks<S::Item>) -> Self {
         promise(&mut self, &watermarks);
+        self.build.watermarks = watermarks;
+        self
+    }
+}
+
+impl<S: Source> Stream<FromSources<S>> {
+    /// Says how far each of the sources may be out of order, and so when its event time moves on.
+    pub fn watermarks(mut self, watermarks: Watermarks<S::Item>) -> Self {
+        if let Err(error) = watermarks.check() {
+            self.refuse(error);
+        }
         self.build.watermarks = watermarks;
         self
     }

@@ -11,9 +11,10 @@ pub(super) const CHAIN: Workload = Workload {
     order_shows: false,
     prepare: |setting| Prepared {
         streams: vec![in_order(setting.events, setting.keys, setting.seed)],
+        ..Prepared::default()
     },
     mizzle,
-    baseline,
+    baseline: Some(baseline),
     second_baseline: None,
 };
 

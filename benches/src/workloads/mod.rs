@@ -1,6 +1,8 @@
-//! The workloads. Each has a Mizzle query and a hand-written program for the same data.
+//! The workloads. Each has a Mizzle query and, but for Nexmark's, a hand-written program for the same data.
 
 mod chain;
+mod join;
+mod nexmark;
 mod queries;
 mod separate;
 mod union;
@@ -13,6 +15,7 @@ use mizzle::{Engine, Event, Query, QueryHandle, Status};
 
 use crate::data::Data;
 use crate::measure::Took;
+use crate::nexmark::Entry;
 
 /// What keys are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -73,16 +76,18 @@ pub struct Many {
 }
 
 /// Data of one run, made before it is timed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Prepared {
     /// A stream per source.
     pub streams: Vec<Data>,
+    /// What happens in an auction house, where the workload is about that.
+    pub entries: Arc<[Event<Entry>]>,
 }
 
 impl Prepared {
     /// Events of all streams together.
     pub fn events(&self) -> usize {
-        self.streams.iter().map(|stream| stream.len()).sum()
+        self.entries.len() + self.streams.iter().map(|stream| stream.len()).sum::<usize>()
     }
 }
 
@@ -105,8 +110,8 @@ pub struct Workload {
     pub prepare: fn(&Setting) -> Prepared,
     /// Runs it on Mizzle.
     pub mizzle: fn(&Prepared, &Setting, &Engine) -> Outcome,
-    /// Runs the hand-written program.
-    pub baseline: fn(&Prepared, &Setting) -> Outcome,
+    /// Runs the hand-written program, where there is one.
+    pub baseline: Option<fn(&Prepared, &Setting) -> Outcome>,
     /// Runs another hand-written program.
     pub second_baseline: Option<fn(&Prepared, &Setting) -> Outcome>,
 }
@@ -117,10 +122,25 @@ pub const WORKLOADS: &[Workload] = &[
     window::WINDOW,
     window::WINDOW_DISORDER,
     union::UNION,
+    join::JOIN,
     queries::QUERIES,
     queries::MEMBERS,
     queries::GROUP_WINDOW,
     separate::SEPARATE,
+    nexmark::Q0,
+    nexmark::Q1,
+    nexmark::Q2,
+    nexmark::Q3,
+    nexmark::Q4,
+    nexmark::Q5,
+    nexmark::Q6,
+    nexmark::Q7,
+    nexmark::Q8,
+    nexmark::Q11,
+    nexmark::Q12,
+    nexmark::Q15,
+    nexmark::Q17,
+    nexmark::Q19,
 ];
 
 /// Mixes a word into a checksum that depends on order.

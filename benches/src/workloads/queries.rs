@@ -25,9 +25,10 @@ pub(super) const QUERIES: Workload = Workload {
     order_shows: false,
     prepare: |setting| Prepared {
         streams: vec![in_order(setting.events, setting.queries as u64, setting.seed)],
+        ..Prepared::default()
     },
     mizzle: by_kind,
-    baseline: hashed,
+    baseline: Some(hashed),
     second_baseline: Some(sharded),
 };
 
@@ -40,10 +41,13 @@ pub(super) const MEMBERS: Workload = Workload {
     order_shows: false,
     prepare: |setting| {
         let matched = MATCHED.min(setting.queries as u64);
-        Prepared { streams: vec![in_order(setting.events, matched, setting.seed)] }
+        Prepared {
+            streams: vec![in_order(setting.events, matched, setting.seed)],
+            ..Prepared::default()
+        }
     },
     mizzle: by_kind,
-    baseline: hashed,
+    baseline: Some(hashed),
     second_baseline: None,
 };
 
@@ -58,10 +62,13 @@ pub(super) const GROUP_WINDOW: Workload = Workload {
     order_shows: false,
     prepare: |setting| {
         let open = (setting.queries as u64).div_ceil(OPEN);
-        Prepared { streams: vec![in_order(setting.events, open, setting.seed)] }
+        Prepared {
+            streams: vec![in_order(setting.events, open, setting.seed)],
+            ..Prepared::default()
+        }
     },
     mizzle: windows,
-    baseline: windows_by_hand,
+    baseline: Some(windows_by_hand),
     second_baseline: None,
 };
 

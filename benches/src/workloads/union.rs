@@ -11,7 +11,7 @@ pub(super) const UNION: Workload = Workload {
     order_shows: true,
     prepare,
     mizzle,
-    baseline,
+    baseline: Some(baseline),
     second_baseline: None,
 };
 
@@ -22,7 +22,7 @@ fn prepare(setting: &Setting) -> Prepared {
     for event in in_order(setting.events, setting.keys, setting.seed).iter() {
         streams[random.below(2) as usize].push(*event);
     }
-    Prepared { streams: streams.into_iter().map(Into::into).collect() }
+    Prepared { streams: streams.into_iter().map(Into::into).collect(), ..Prepared::default() }
 }
 
 fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {

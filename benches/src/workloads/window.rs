@@ -22,13 +22,14 @@ pub(super) const WINDOW: Workload = Workload {
     order_shows: false,
     prepare: |setting| Prepared {
         streams: vec![in_order(setting.events, setting.keys, setting.seed)],
+        ..Prepared::default()
     },
     mizzle: |prepared, setting, engine| mizzle(prepared, setting, engine, Watermarks::ascending()),
-    baseline: |prepared, _| {
+    baseline: Some(|prepared, _| {
         let mut windows = InOrder::default();
         prepared.streams[0].iter().for_each(|event| windows.add(event));
         Outcome::by_hand(windows.finish())
-    },
+    }),
     second_baseline: None,
 };
 
@@ -38,18 +39,21 @@ pub(super) const WINDOW_DISORDER: Workload = Workload {
     order_shows: false,
     prepare: |setting| {
         let delay = DELAY.as_micros() as u64;
-        Prepared { streams: vec![delayed(setting.events, setting.keys, delay, setting.seed)] }
+        Prepared {
+            streams: vec![delayed(setting.events, setting.keys, delay, setting.seed)],
+            ..Prepared::default()
+        }
     },
     mizzle: |prepared, setting, engine| {
         mizzle(prepared, setting, engine, Watermarks::bounded(DELAY))
     },
-    baseline: |prepared, setting| {
+    baseline: Some(|prepared, setting| {
         Outcome::by_hand(if setting.in_order {
             sorted(&prepared.streams[0])
         } else {
             as_they_come(&prepared.streams[0])
         })
-    },
+    }),
     second_baseline: None,
 };
 

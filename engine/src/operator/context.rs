@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::OpId;
 use super::group::Name;
+use super::processing_time::ProcessingTime;
 use crate::time::Timestamp;
 
 /// Handed to an operator with every element.
@@ -30,6 +31,7 @@ pub struct Cx {
     /// What a group's lane gathers; `None` in every other chain.
     pub(super) gathering: Option<Box<Gathering>>,
     // What few chains ever need is boxed: there may be a great many of them.
+    pub(super) processing: Option<Box<ProcessingTime>>,
     failure: Option<Box<Failure>>,
     blame: Option<Box<(OpId, Timestamp)>>,
     /// The event being processed, in words, where the user asked for that.
@@ -179,6 +181,13 @@ impl Cx {
             self.counters.late += 1;
         }
         refused
+    }
+
+    /// Whether a corrected result counts as late for what follows. It does in an ordered chain, where
+    /// later results have been passed on already; elsewhere the operator holds its watermark back for
+    /// it. A group's watermark is held back by none of its members.
+    pub(super) fn is_past_correcting(&self) -> bool {
+        self.ordered || self.gathering.is_some()
     }
 
     /// Ends the query: an operator that cannot go on says why. The first reason counts.

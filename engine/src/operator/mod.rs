@@ -13,11 +13,14 @@ mod apply;
 mod branch;
 mod context;
 mod process;
+mod processing_time;
 mod stateless;
 mod window;
 
 pub mod aggregate;
 pub mod group;
+pub mod join;
+pub mod rule;
 
 pub use apply::{Apply, ApplyKeyed};
 pub use branch::{Branch, Predicate, SplitLate};
@@ -25,7 +28,12 @@ pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
 pub(crate) use context::{contained, panic_message};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
-pub use window::{InvalidWindow, Window, WindowState, Windowed, Windows};
+pub use window::{
+    Aligned, AlignedState, AlignedWindow, Between, Bounds, Calendar, CountWindows, Counted,
+    Cumulative, Driven, DrivenState, InvalidWindow, Laid, Layout, Phase, ProcessingWindow, Rule,
+    SessionState, SessionWindow, Sessions, Stretch, Trigger, Updatable, Updates, Window,
+    WindowKind, WindowState, Windowed, Windows,
+};
 
 use crate::event::{Batch, Event};
 use crate::state::{StateError, Visit};

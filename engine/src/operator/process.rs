@@ -1,15 +1,17 @@
 //! The general operator: state per key, timers, and a second output.
 
-use std::collections::{BTreeMap, VecDeque};
+mod state;
+
 use std::hash::Hash;
 use std::marker::PhantomData;
 
-use serde::{Deserialize, Serialize};
-
-use super::{Consumer, Cx, OpId, earlier};
+use super::{Consumer, Cx, Flow, OpId, earlier};
 use crate::event::Event;
-use crate::state::{Codec, Keyed, StateError, Visit, show};
+use crate::state::{Codec, StateError, Visit, show};
 use crate::time::{Timestamp, is_due};
+
+pub use state::ProcessState;
+use state::{By, Said, TimerChange};
 
 /// What a [`Process`] does with events and timers.
 pub trait ProcessOp<K, T>: Send + Sync + 'static {
@@ -28,8 +30,17 @@ pub trait ProcessOp<K, T>: Send + Sync + 'static {
         value: T,
     );
 
-    /// A timer of the key is due. Does nothing unless it is written.
+    /// A timer of event time of the key is due. Does nothing unless it is written.
     fn timer(
+        &self,
+        _cx: &mut ProcessCx<'_, K, Self::Out, Self::Side>,
+        _state: &mut Self::State,
+        _due: Timestamp,
+    ) {
+    }
+
+    /// A timer of processing time of the key is due. Does nothing unless it is written.
+    fn processing_timer(
         &self,
         _cx: &mut ProcessCx<'_, K, Self::Out, Self::Side>,
         _state: &mut Self::State,
@@ -43,9 +54,14 @@ pub trait ProcessOp<K, T>: Send + Sync + 'static {
 pub struct ProcessCx<'a, K, Out, Side> {
     key: &'a K,
     time: Timestamp,
+    /// The processing time, where there is one.
+    now: Option<Timestamp>,
     late: bool,
     said: &'a mut Said<Out, Side>,
 }
+
+/// What is said to those who ask for it in a group's template.
+const NO_PROCESSING_TIME: &str = "the members of a group have no processing time";
 
 impl<K, Out, Side> ProcessCx<'_, K, Out, Side> {
     /// The key.
@@ -53,8 +69,9 @@ impl<K, Out, Side> ProcessCx<'_, K, Out, Side> {
         self.key
     }
 
-    /// The event's time; in a timer its due time, or the clock's where that was later already. It is
-    /// the time of all that is emitted.
+    /// The event's time; in a timer of event time its due time, or the clock's where that was later
+    /// already; in one of processing time the newest event time that this operator has seen. It is the
+    /// time of all that is emitted.
     pub fn time(&self) -> Timestamp {
         self.time
     }
@@ -75,16 +92,42 @@ impl<K, Out, Side> ProcessCx<'_, K, Out, Side> {
         self.said.side.push(value);
     }
 
-    /// Sets a timer for this key, if it has none for that time yet. It fires when the clock reaches
-    /// `due`, before events at `due`; at once, after this call, if the clock is there already. A
-    /// timer that sets itself again for the time at which it fires never ends.
+    /// Sets a timer of event time for this key, if it has none for that time yet. It fires when the
+    /// clock reaches `due`, before events at `due`; at once, after this call, if the clock is there
+    /// already. A timer that sets itself again for the time at which it fires never ends.
     pub fn set_timer(&mut self, due: Timestamp) {
-        self.said.timers.push(TimerChange::Set(due));
+        self.said.timers.push(TimerChange::Set(By::Event, due));
     }
 
-    /// Takes back the timer of this key for that time, if it has one.
+    /// Takes back the timer of event time of this key for that time, if it has one.
     pub fn cancel_timer(&mut self, due: Timestamp) {
-        self.said.timers.push(TimerChange::Cancel(due));
+        self.said.timers.push(TimerChange::Cancel(By::Event, due));
+    }
+
+    /// The processing time: what the engine's clock shows, the same for all events of a batch. It never
+    /// goes back.
+    ///
+    /// # Panics
+    /// In a group's template: its members have no processing time.
+    pub fn now(&self) -> Timestamp {
+        self.now.expect(NO_PROCESSING_TIME)
+    }
+
+    /// Sets a timer of processing time for this key, if it has none for that time yet. It fires when
+    /// the engine's clock reaches `due`, though no event comes, and before events that come then; at
+    /// once, after this call, if the clock is there already. When the stream ends it fires too. What
+    /// becomes of it is not reproducible: another run has another clock.
+    ///
+    /// # Panics
+    /// In a group's template: its members have no processing time.
+    pub fn set_processing_timer(&mut self, due: Timestamp) {
+        assert!(self.now.is_some(), "{NO_PROCESSING_TIME}");
+        self.said.timers.push(TimerChange::Set(By::Processing, due));
+    }
+
+    /// Takes back the timer of processing time of this key for that time, if it has one.
+    pub fn cancel_processing_timer(&mut self, due: Timestamp) {
+        self.said.timers.push(TimerChange::Cancel(By::Processing, due));
     }
 
     /// Forgets the key after this call: its state, and all its timers, also those just set.
@@ -93,149 +136,13 @@ impl<K, Out, Side> ProcessCx<'_, K, Out, Side> {
     }
 }
 
-enum TimerChange {
-    Set(Timestamp),
-    Cancel(Timestamp),
-}
-
-/// What a handler has said; kept from call to call for its room.
-struct Said<Out, Side> {
-    out: Vec<Out>,
-    side: Vec<Side>,
-    timers: Vec<TimerChange>,
-    clear: bool,
-}
-
-impl<Out, Side> Said<Out, Side> {
-    /// Forgets what a handler said that did not return.
-    fn reset(&mut self) {
-        self.out.clear();
-        self.side.clear();
-        self.timers.clear();
-        self.clear = false;
-    }
-}
-
-/// What a [`Process`] remembers: the keys' states and timers, and its clock.
-#[derive(Serialize, Deserialize)]
-#[serde(bound(
-    serialize = "K: Serialize, S: Serialize",
-    deserialize = "K: Deserialize<'de> + Hash + Eq, S: Deserialize<'de>"
-))]
-pub struct ProcessState<K, S> {
-    keys: Keyed<K, Held<S>>,
-    /// By due time and the key's arrival.
-    timers: BTreeMap<(Timestamp, u64), K>,
-    arrivals: u64,
-    clock: Timestamp,
-}
-
-/// What is held of a key.
-#[derive(Serialize, Deserialize)]
-struct Held<S> {
-    state: S,
-    arrival: u64,
-    /// When its timers are due, in order.
-    dues: VecDeque<Timestamp>,
-}
-
-impl<S> Held<S> {
-    fn apply<K: Clone>(
-        &mut self,
-        key: &K,
-        change: TimerChange,
-        timers: &mut BTreeMap<(Timestamp, u64), K>,
-    ) {
-        match change {
-            TimerChange::Set(due) => {
-                if let Err(position) = self.dues.binary_search(&due) {
-                    self.dues.insert(position, due);
-                    timers.insert((due, self.arrival), key.clone());
-                }
-            }
-            TimerChange::Cancel(due) => {
-                if let Ok(position) = self.dues.binary_search(&due) {
-                    self.dues.remove(position);
-                    timers.remove(&(due, self.arrival));
-                }
-            }
-        }
-    }
-
-    fn cancel_all<K>(&mut self, timers: &mut BTreeMap<(Timestamp, u64), K>) {
-        for due in self.dues.drain(..) {
-            timers.remove(&(due, self.arrival));
-        }
-    }
-}
-
-impl<K: Hash + Eq + Clone, S: Default> ProcessState<K, S> {
-    fn new() -> Self {
-        let (keys, timers) = (Keyed::new(), BTreeMap::new());
-        Self { keys, timers, arrivals: 0, clock: Timestamp::MIN }
-    }
-
-    fn next_due(&self) -> Option<Timestamp> {
-        self.timers.first_key_value().map(|(&(due, _), _)| due)
-    }
-
-    /// Runs `handler` for an event of `key`, and does what it said about timers.
-    fn with_event<Out, Side>(
-        &mut self,
-        key: K,
-        said: &mut Said<Out, Side>,
-        handler: impl FnOnce(&K, &mut S, &mut Said<Out, Side>),
-    ) {
-        let arrivals = &mut self.arrivals;
-        let (key, held) = self.keys.entry_with_key(key, || {
-            *arrivals += 1;
-            Held { state: S::default(), arrival: *arrivals, dues: VecDeque::new() }
-        });
-        handler(key, &mut held.state, said);
-        for change in said.timers.drain(..) {
-            held.apply(key, change, &mut self.timers);
-        }
-        if said.clear {
-            let key = key.clone();
-            self.forget(&key);
-        }
-    }
-
-    /// Runs `handler` for the first timer, which is `key`'s, and does what it said about timers;
-    /// at the end of the stream no timer is set any more.
-    fn with_timer<Out, Side>(
-        &mut self,
-        key: K,
-        ending: bool,
-        said: &mut Said<Out, Side>,
-        handler: impl FnOnce(&K, &mut S, &mut Said<Out, Side>),
-    ) {
-        let held = self.keys.get_mut(&key).expect("a key with a timer is held");
-        held.dues.pop_front();
-        handler(&key, &mut held.state, said);
-        for change in said.timers.drain(..) {
-            if !(ending && matches!(change, TimerChange::Set(_))) {
-                held.apply(&key, change, &mut self.timers);
-            }
-        }
-        if said.clear {
-            self.forget(&key);
-        }
-    }
-
-    fn forget(&mut self, key: &K) {
-        if let Some(mut held) = self.keys.remove(key) {
-            held.cancel_all(&mut self.timers);
-        }
-    }
-}
-
 /// Runs a [`ProcessOp`] per key.
 ///
 /// Timers fire in order of their due time, those due at the same time in order of arrival of their
 /// keys. The clock is the watermark, in an ordered chain the time of the event about to be taken; in
-/// a timer it is the timer's due time. When the stream ends all timers fire once, and timers set
-/// meanwhile are dropped.
+/// a timer it is the timer's due time. Timers of processing time go by the engine's clock instead. When
+/// the stream ends all timers fire once, those of processing time last, and timers set meanwhile are
+/// dropped.
 pub struct Process<T, K, KF, P: ProcessOp<K, T>, N, S> {
     op: OpId,
     key: KF,
@@ -324,26 +231,47 @@ where
         self.push(run, cx, time);
     }
 
-    /// Fires all that is due at `clock`.
-    fn fire(&self, run: &mut RunOf<T, K, P, N, S>, cx: &mut Cx, clock: Timestamp, ending: bool) {
+    /// Fires all timers that are due at `clock`.
+    fn fire(
+        &self,
+        run: &mut RunOf<T, K, P, N, S>,
+        cx: &mut Cx,
+        (by, clock): (By, Timestamp),
+        ending: bool,
+    ) {
         let late = std::mem::replace(&mut cx.late, false);
-        while let Some(timer) = run.own.timers.first_entry()
-            && is_due(timer.key().0, clock)
-        {
-            let ((due, _), key) = timer.remove_entry();
-            let time = due.max(run.own.clock);
-            run.own.clock = time;
+        let now = cx.now();
+        while let Some((due, key)) = run.own.pop_timer(by, |due| is_due(due, clock)) {
+            if by == By::Event {
+                run.own.clock = due.max(run.own.clock);
+                run.own.newest = run.own.newest.max(run.own.clock);
+            }
+            let time = if by == By::Event { run.own.clock } else { run.own.newest };
             self.handle(run, cx, time, |own, said, at_work| {
                 if self.reset_on_panic {
                     *at_work = Some(key.clone());
                 }
-                own.with_timer(key, ending, said, |key, state, said| {
-                    let mut told = ProcessCx { key, time, late: false, said };
-                    self.process.timer(&mut told, state, due);
+                own.with_timer(key, (by, due), ending, said, |key, state, said| {
+                    let mut told = ProcessCx { key, time, now, late: false, said };
+                    match by {
+                        By::Event => self.process.timer(&mut told, state, due),
+                        By::Processing => self.process.processing_timer(&mut told, state, due),
+                    }
                 });
             });
         }
         cx.late = late;
+    }
+
+    /// Fires the timers of processing time that are due by the clock.
+    #[inline]
+    fn fire_by_clock(&self, run: &mut RunOf<T, K, P, N, S>, cx: &mut Cx) {
+        if let Some(due) = run.own.next_due(By::Processing)
+            && let Some(now) = cx.now()
+            && is_due(due, now)
+        {
+            self.fire(run, cx, (By::Processing, now), false);
+        }
     }
 }
 
@@ -359,9 +287,8 @@ where
     type State = RunOf<T, K, P, N, S>;
 
     fn state(&self) -> Self::State {
-        let said = Said { out: Vec::new(), side: Vec::new(), timers: Vec::new(), clear: false };
         let (next, side) = (self.next.state(), self.side.state());
-        Run { own: ProcessState::new(), said, next, side }
+        Run { own: ProcessState::new(), said: Said::default(), next, side }
     }
 
     #[inline]
@@ -370,44 +297,55 @@ where
             return cx.discard(self.op, time, value);
         }
         if cx.ordered {
-            self.fire(run, cx, time, false);
+            self.fire(run, cx, (By::Event, time), false);
             run.own.clock = run.own.clock.max(time);
         }
-        let late = cx.late;
+        self.fire_by_clock(run, cx);
+        run.own.newest = run.own.newest.max(time);
+        let (late, now) = (cx.late, cx.now());
         self.handle(run, cx, time, |own, said, at_work| {
             let key = (self.key)(&value);
             if self.reset_on_panic {
                 *at_work = Some(key.clone());
             }
             own.with_event(key, said, |key, state, said| {
-                self.process.event(&mut ProcessCx { key, time, late, said }, state, value);
+                self.process.event(&mut ProcessCx { key, time, now, late, said }, state, value);
             });
         });
-        self.fire(run, cx, run.own.clock, false);
+        self.fire(run, cx, (By::Event, run.own.clock), false);
+        self.fire_by_clock(run, cx);
     }
 
     fn watermark(&self, run: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
         // No clock is later than the last instant: timers set from then on would fire for ever.
-        self.fire(run, cx, watermark, watermark == Timestamp::MAX);
+        self.fire(run, cx, (By::Event, watermark), watermark == Timestamp::MAX);
         run.own.clock = run.own.clock.max(watermark);
+        run.own.newest = run.own.newest.max(watermark);
         self.next.watermark(&mut run.next, cx, watermark);
         self.side.watermark(&mut run.side, cx, watermark);
     }
 
     fn end(&self, run: &mut Self::State, cx: &mut Cx) {
-        self.fire(run, cx, Timestamp::MAX, true);
+        self.fire(run, cx, (By::Event, Timestamp::MAX), true);
+        self.fire(run, cx, (By::Processing, Timestamp::MAX), true);
         self.next.end(&mut run.next, cx);
         self.side.end(&mut run.side, cx);
     }
 
     fn flush(&self, run: &mut Self::State, cx: &mut Cx) {
+        if cx.flow != Flow::Halted {
+            self.fire_by_clock(run, cx);
+        }
+        if let Some(due) = run.own.next_due(By::Processing) {
+            cx.wake_at(due);
+        }
         self.next.flush(&mut run.next, cx);
         self.side.flush(&mut run.side, cx);
     }
 
     fn next_timer(&self, run: &Self::State) -> Option<Timestamp> {
         let behind = earlier(self.next.next_timer(&run.next), self.side.next_timer(&run.side));
-        earlier(run.own.next_due(), behind)
+        earlier(run.own.next_due(By::Event), behind)
     }
 
     fn visit(&self, run: &mut Self::State, visit: &mut dyn Visit) -> Result<(), StateError> {

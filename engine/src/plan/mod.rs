@@ -73,6 +73,12 @@ pub enum Head {
         /// The operator that stands for the union in reports.
         op: OpId,
     },
+    /// Two others of different types, whose events the operator behind it matches: if it has shards, they
+    /// are fed directly.
+    Join {
+        /// The operator that stands for the union of both in reports.
+        op: OpId,
+    },
     /// One other segment, whose events a group hands to its members: the segment is their template.
     Group {
         /// The operator that stands for the group in reports.
@@ -96,6 +102,7 @@ impl Head {
             Head::Source { op, .. }
             | Head::Key { op, .. }
             | Head::Union { op }
+            | Head::Join { op }
             | Head::Group { op, .. }
             | Head::Retimed { op, .. } => Some(*op),
             Head::Stream | Head::Side { .. } => None,

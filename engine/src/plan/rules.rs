@@ -150,10 +150,16 @@ impl Planner<'_> {
         if splits { self.workers.clamp(1, 256) as u16 } else { 1 }
     }
 
+    /// Whether `piece` is still to get its first operator, and both sides of a join enter there.
+    fn enters(&self, piece: &Piece) -> bool {
+        let head = &self.spec.segments[piece.segment].head;
+        piece.at_head && piece.ops.is_empty() && matches!(head, Head::Join { .. })
+    }
+
     /// Whether `piece` ends before `op`.
     fn cuts(&self, piece: &Piece, op: OpId, shards: u16) -> bool {
         let site = self.site(op);
-        if self.workers == 1 || site.shape == Shape::Stateless {
+        if self.workers == 1 || site.shape == Shape::Stateless || self.enters(piece) {
             return false;
         }
         let wanted = piece.ops.last().map(|&last| self.site(last).cut_after);
@@ -268,7 +274,7 @@ fn reorder(segment: &Segment, demanded: bool) -> Reorder {
                 Reorder::Stage
             }
         }
-        Head::Union { .. } => Reorder::Merge,
+        Head::Union { .. } | Head::Join { .. } => Reorder::Merge,
         Head::Stream | Head::Side { .. } | Head::Group { .. } => Reorder::Never,
     }
 }

@@ -12,7 +12,9 @@ use crate::time::{Timestamp, Watermarks};
 use super::chain::{Chain, Frame};
 use super::engine::{Settings, Shared};
 use super::group::Shared as GroupCore;
-use super::intake::{Assigned, InboxIntake, Intake, Progress, PushIntake, SourceIntake, Timed};
+use super::intake::{
+    Assigned, InboxIntake, Intake, Progress, PushIntake, Several, SourceIntake, SourceWaker, Timed,
+};
 use super::outlet::{Outlet, Router, Target};
 use super::pool::Task;
 use super::port::{Packet, Port, Room};
@@ -23,16 +25,23 @@ use super::query::{ChainEntry, QueryCore};
 pub struct Assembler {
     pub(super) engine: Arc<Shared>,
     pub(super) query: Arc<QueryCore>,
-    /// Outlets made since the last chain: they belong to the next.
-    outlets: Vec<Arc<dyn Room>>,
-    has_sink: bool,
+    /// What was said since the last chain: it belongs to the next.
+    coming: Coming,
     /// Chains are made when all inputs of all ports are known.
     pub(super) pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
 }
 
+/// What is known of the chain being built.
+#[derive(Clone, Default)]
+struct Coming {
+    outlets: Vec<Arc<dyn Room>>,
+    has_sink: bool,
+    by_clock: bool,
+}
+
 impl Assembler {
     pub(super) fn new(engine: Arc<Shared>, query: Arc<QueryCore>) -> Self {
-        Self { engine, query, outlets: Vec::new(), has_sink: false, pending: Vec::new() }
+        Self { engine, query, coming: Coming::default(), pending: Vec::new() }
     }
 
     pub(super) fn finish(self) -> Vec<ChainEntry> {
@@ -47,12 +56,17 @@ impl Assembler {
 
     /// The chain being built ends in a sink.
     pub fn sink(&mut self) {
-        self.has_sink = true;
+        self.coming.has_sink = true;
+    }
+
+    /// The chain being built has an operator that goes by processing time.
+    pub fn by_clock(&mut self) {
+        self.coming.by_clock = true;
     }
 
     /// The chain being built also goes to `room`, which may be full.
     pub fn room(&mut self, room: Arc<dyn Room>) {
-        self.outlets.push(room);
+        self.coming.outlets.push(room);
     }
 
     /// An outlet of the piece `from` to input `input` of `port`.
@@ -87,7 +101,7 @@ impl Assembler {
         if !port.is_used() {
             return None;
         }
-        self.outlets.push(port.clone());
+        self.coming.outlets.push(port.clone());
         Some(Target::new(port.clone(), input, self.plan().pieces()[from].shards))
     }
 
@@ -115,20 +129,37 @@ impl Assembler {
         F: Fn(&T) -> u64 + Send + Sync + 'static,
     {
         let piece = self.plan().piece_of(op).expect("an operator to cut before is in a piece");
-        let (shards, from) =
-            (self.plan().pieces()[piece].shards, self.plan().pieces()[piece].inputs[0]);
+        let from = self.plan().pieces()[piece].inputs[0];
+        let ports = self.shards(piece, 1, consumer);
+        self.lanes(from, op, &ports, 0, hash)
+    }
+
+    /// The chains of the join at the head of `segment`, one for each of its shards. The ports they read
+    /// have an input for each of both sides.
+    pub fn join<T, C>(&mut self, segment: usize, consumer: C) -> Vec<Arc<Port<T>>>
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        self.shards(self.plan().head_of(segment), 2, consumer)
+    }
+
+    /// The chains of a piece, one for each of its shards, each with a port of so many inputs.
+    fn shards<T, C>(&mut self, piece: usize, inputs: u16, consumer: C) -> Vec<Arc<Port<T>>>
+    where
+        T: Send + 'static,
+        C: Consumer<T>,
+    {
+        let shards = self.plan().pieces()[piece].shards;
         let consumer = Arc::new(consumer);
-        let ports: Vec<_> = (0..shards).map(|_| Port::new(1)).collect();
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
+        let ports: Vec<_> = (0..shards).map(|_| Port::new(inputs)).collect();
+        let coming = std::mem::take(&mut self.coming);
         for (shard, port) in ports.iter().enumerate() {
             port.mark_used();
-            let frame = self.frame(piece, shard as u16, outlets.clone(), has_sink);
+            let frame = self.frame(piece, shard as u16, coming.clone());
             self.inbox_chain(frame, port.clone(), consumer.clone());
         }
-        let targets =
-            ports.iter().map(|port| self.target(from, port, 0).expect("it is used")).collect();
-        Router::new(op, hash, targets)
+        ports
     }
 
     /// A chain that reads `port`: piece `piece`, running `consumer`.
@@ -158,12 +189,12 @@ impl Assembler {
         let lanes = self.plan().pieces()[piece].shards;
         let program = Arc::new(program);
         let ports: Vec<_> = (0..lanes).map(|_| Port::new(1)).collect();
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
+        // Members have no processing time.
+        let coming = Coming { by_clock: false, ..std::mem::take(&mut self.coming) };
         for (lane, port) in ports.iter().enumerate() {
             port.mark_used();
             let lane = lane as u16;
-            let frame = self.frame(piece, lane, outlets.clone(), has_sink);
+            let frame = self.frame(piece, lane, coming.clone());
             let members = Members::new(program.clone(), lane, lanes);
             self.inbox_chain(frame, port.clone(), Arc::new(members));
         }
@@ -171,20 +202,22 @@ impl Assembler {
         ports
     }
 
-    /// An outlet of the piece `from` to the lanes of a group: each event to the lane that `route`
-    /// picks.
+    /// An outlet of the piece `from` to input `input` of the lanes of a group, or of the shards of a keyed
+    /// operator: each event to the one that `route` picks.
     pub fn lanes<T, F>(
         &mut self,
         from: usize,
         op: OpId,
         ports: &[Arc<Port<T>>],
+        input: u16,
         route: F,
     ) -> Router<T, F>
     where
         T: Send + 'static,
         F: Fn(&T) -> u64 + Send + Sync + 'static,
     {
-        Router::new(op, route, ports.iter().filter_map(|port| self.target(from, port, 0)).collect())
+        let targets = ports.iter().filter_map(|port| self.target(from, port, input)).collect();
+        Router::new(op, route, targets)
     }
 
     /// A chain that reads `source`, as the head of `segment`. Records that cannot be read go to
@@ -200,6 +233,45 @@ impl Assembler {
         S: Source,
         C: Consumer<S::Item>,
     {
+        let frame = self.source_frame(segment, rejects);
+        let waker = Arc::<SourceWaker>::default();
+        let intake = self.source_intake(source, &waker);
+        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+    }
+
+    /// As `source`, of several sources that are each judged by `watermarks`.
+    pub fn sources<S, C>(
+        &mut self,
+        segment: usize,
+        sources: Vec<S>,
+        watermarks: &Watermarks<S::Item>,
+        rejects: Option<Arc<Port<BadRecord>>>,
+        consumer: C,
+    ) where
+        S: Source,
+        C: Consumer<S::Item>,
+    {
+        let frame = self.source_frame(segment, rejects);
+        let waker = Arc::<SourceWaker>::default();
+        let (settings, merge) = (self.engine.settings(), self.has_stage(&frame));
+        let stage = merge && !watermarks.is_in_order();
+        let intakes = sources.into_iter().map(|source| {
+            timed(settings, stage, self.source_intake(source, &waker), watermarks.clone())
+        });
+        let intake = Several::new(intakes.collect(), merge, settings.hold_cap);
+        let consumer = Arc::new(consumer);
+        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+    }
+
+    fn source_intake<S: Source>(&self, source: S, waker: &Arc<SourceWaker>) -> SourceIntake<S> {
+        let clock = self.engine.settings().clock.clone();
+        SourceIntake::new(source, self.query.clone(), clock, waker.clone().into())
+    }
+
+    /// The frame of a chain that reads a source.
+    fn source_frame(&mut self, segment: usize, rejects: Option<Arc<Port<BadRecord>>>) -> Frame {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         if let Some(port) = rejects.filter(|port| port.is_used()) {
             let mut outlets = std::mem::take(&mut frame.outlets).into_vec();
@@ -208,10 +280,7 @@ impl Assembler {
             frame.rejects =
                 Some(Box::new(move |records, progress| send_rejects(&port, records, progress)));
         }
-        let intake = SourceIntake::new(source, self.query.clone());
-        let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || Chain::new(frame, intake, consumer)));
+        frame
     }
 
     /// A chain that takes what is pushed on `line`, as the head of `segment`.
@@ -284,18 +353,12 @@ impl Assembler {
     }
 
     pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
-        let outlets = std::mem::take(&mut self.outlets);
-        let has_sink = std::mem::take(&mut self.has_sink);
-        self.frame(piece, 0, outlets, has_sink)
+        let coming = std::mem::take(&mut self.coming);
+        self.frame(piece, 0, coming)
     }
 
-    fn frame(
-        &self,
-        piece: usize,
-        shard: u16,
-        outlets: Vec<Arc<dyn Room>>,
-        has_sink: bool,
-    ) -> Frame {
+    fn frame(&self, piece: usize, shard: u16, coming: Coming) -> Frame {
+        let Coming { outlets, has_sink, by_clock } = coming;
         let plan = &self.query.plan;
         let planned = &plan.pieces()[piece];
         Frame {
@@ -309,6 +372,7 @@ impl Assembler {
             ordered: planned.mode == Mode::Ordered,
             ticket_order: planned.ticket_order,
             has_sink,
+            by_clock,
             outlets: outlets.into_boxed_slice(),
             rejects: None,
             inflow: None,
@@ -323,6 +387,17 @@ fn timed<I: Intake>(
     watermarks: Watermarks<I::Item>,
 ) -> Timed<I> {
     Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
+}
+
+/// The entry of a chain that reads what `waker` belongs to.
+fn wakes<I, C>(waker: &SourceWaker, chain: Arc<Chain<I, C>>) -> ChainEntry
+where
+    I: Intake,
+    C: Consumer<I::Item>,
+{
+    let task: Arc<dyn Task> = chain.clone();
+    waker.attach(Arc::downgrade(&task));
+    chain
 }
 
 /// The entry of a chain that reads `port`.

@@ -45,6 +45,8 @@ pub(super) struct Frame {
     pub ticket_order: bool,
     /// Whether its output goes to sinks, so that latency is known here.
     pub has_sink: bool,
+    /// Whether an operator of it goes by processing time.
+    pub by_clock: bool,
     /// Where its output goes: none may be full when a batch is taken.
     pub outlets: Box<[Arc<dyn Room>]>,
     /// Where records that a source could not read are handed to.
@@ -113,7 +115,10 @@ impl Drop for AtWork<'_> {
 impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     pub(super) fn new(frame: Frame, intake: I, consumer: Arc<C>) -> Arc<Self> {
         let state = frame.exclusive.then(|| {
-            let cx = Cx::new(frame.ordered, frame.shard);
+            let mut cx = Cx::new(frame.ordered, frame.shard);
+            if frame.by_clock {
+                cx.by_clock(frame.engine.settings().clock.clone());
+            }
             (consumer.state(), cx)
         });
         let tickets = (!frame.exclusive).then(Box::default);
@@ -209,6 +214,8 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
         let intake = intake.as_mut().expect(COMPLETE);
         let (state, cx) = state.as_mut().expect("an exclusive chain has a state");
         let at_work = Cell::new(false);
+        // The clock is read when the first event asks for it: after that was taken.
+        cx.begin_batch();
         let ran = catch_unwind(AssertUnwindSafe(|| {
             self.pass_on_ending(intake);
             let standing = intake.standing();
@@ -494,7 +501,10 @@ impl<I: Intake, C: Consumer<I::Item>> Chain<I, C> {
     }
 
     fn arm(&self, work: &mut Work<I, C::State>) {
-        if let Some(due) = work.intake().deadline()
+        let by_clock = work.state.as_ref().and_then(|(_, cx)| cx.waking_at());
+        let by_clock = by_clock.map(|due| self.frame.engine.monotonic_at(due));
+        let due = work.intake().deadline().into_iter().chain(by_clock).min();
+        if let Some(due) = due
             && work.armed.is_none_or(|armed| due < armed || armed <= self.frame.engine.monotonic())
         {
             work.armed = Some(due);

@@ -9,7 +9,7 @@ use hdrhistogram::Histogram;
 use crate::plan::{Plan, Spec};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Deadline, Mutex};
-use crate::time::{Clock, SystemClock};
+use crate::time::{Clock, SystemClock, Timestamp};
 
 use super::assemble::Assembler;
 use super::chain::BATCH;
@@ -101,6 +101,12 @@ impl Shared {
 
     pub(super) fn monotonic(&self) -> Duration {
         self.settings.clock.monotonic()
+    }
+
+    /// What the monotonic clock shows when the time of day is `time`, unless that is set anew meanwhile.
+    pub(super) fn monotonic_at(&self, time: Timestamp) -> Duration {
+        let now = self.settings.clock.now();
+        self.monotonic().saturating_add(time.max(now).since(now))
     }
 
     pub(super) fn now_nanos(&self) -> u64 {

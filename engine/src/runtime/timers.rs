@@ -1,4 +1,5 @@
-//! The one place that waits for processing time: idle time-outs and periodic watermarks.
+//! The one place that waits for processing time: idle time-outs, periodic watermarks, quiet sources, and
+//! operators that go by the clock.
 //!
 //! A chain arms at most a few entries and re-arms lazily: an entry that fires too early costs one
 //! look at the chain, which then arms the next. So an event never touches a timer.

@@ -6,10 +6,12 @@
 mod collect;
 mod csv;
 mod for_each;
+mod json_lines;
 
 pub use self::csv::{Csv, csv, csv_file};
 pub use collect::{Collect, Collected, collect};
 pub use for_each::{ForEach, for_each};
+pub use json_lines::{JsonLines, json_lines, json_lines_file};
 
 use std::error::Error;
 

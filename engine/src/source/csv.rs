@@ -58,6 +58,22 @@ where
     Ok(csv(File::open(path)?, time))
 }
 
+/// The records of each of the files at `paths`: see [`csv()`]. They are merged by
+/// `Query::sources` or read one after the other by [`sequence`](super::sequence).
+///
+/// # Errors
+/// If a file cannot be opened.
+pub fn csv_files<T, F>(
+    paths: impl IntoIterator<Item = impl AsRef<Path>>,
+    time: F,
+) -> io::Result<Vec<Csv<T, File, F>>>
+where
+    T: DeserializeOwned,
+    F: Fn(&T) -> Timestamp + Clone,
+{
+    paths.into_iter().map(|path| csv_file(path, time.clone())).collect()
+}
+
 /// What [`csv()`] and [`csv_file`] return.
 pub struct Csv<T, R, F> {
     /// Opened by the first pull, when all options are known.
@@ -164,7 +180,7 @@ impl<R: Read> Lines<R> {
             },
             _ => error.to_string(),
         };
-        BadRecord { line: self.line(), reason }
+        BadRecord { input: 0, line: self.line(), reason }
     }
 
     fn name(&self, field: usize) -> String {

@@ -7,10 +7,12 @@
 
 mod codec;
 mod keyed;
+mod slots;
 
 pub use codec::{Codec, StateError};
 pub use keyed::{Change, FloatKey, Keyed, hash};
 pub(crate) use keyed::{empty, read_pairs, shrink};
+pub(crate) use slots::Slots;
 
 use crate::operator::OpId;
 

@@ -66,6 +66,16 @@ impl<T> Buckets<T> {
         self.buckets.len()
     }
 
+    /// The events; those of one time in order of arrival.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Event<T>> {
+        self.buckets.values().flatten()
+    }
+
+    /// As `iter`, to be changed; their times must stay.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Event<T>> {
+        self.buckets.values_mut().flatten()
+    }
+
     /// Takes an event into the bucket of its time.
     #[inline]
     pub(super) fn push(&mut self, event: Event<T>) {
@@ -90,6 +100,12 @@ impl<T> Buckets<T> {
         if self.buckets.len() > MANY_BUCKETS {
             self.widen_if_sparse();
         }
+    }
+
+    /// Where the span of the earliest bucket begins.
+    pub(super) fn earliest(&self) -> Option<Timestamp> {
+        let &Reverse(number) = self.order.peek()?;
+        Some(Timestamp::from_micros(number << self.shift))
     }
 
     /// Takes out the earliest bucket, if its span has begun at `watermark`, with the latest time

@@ -16,9 +16,12 @@ mod watermark;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use inputs::{Inputs, Status};
+/// A duration that may be negative: bounds of joins.
+pub use jiff::SignedDuration;
 pub use merge::Merge;
 pub use reorder::Reorder;
 pub use timestamp::Timestamp;
+pub(crate) use timestamp::micros;
 pub use watermark::{InvalidWatermarks, Plain, Timing, Verdict, WatermarkGenerator, Watermarks};
 
 /// Whether an event at `time` breaks the promise of `watermark`.

@@ -1,6 +1,9 @@
 //! Puts the events of one disordered source in order.
 
 use std::collections::VecDeque;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::buckets::Buckets;
 use super::sort::Scratch;
@@ -82,13 +85,24 @@ impl<T> Reorder<T> {
     }
 
     /// A time before which no watermark releases anything: that of the earliest event held, or a
-    /// little less where they are many. `None` if it holds none.
+    /// little less where they are many; after a release up to that time, exactly that. `None` if it
+    /// holds none.
     pub fn earliest(&self) -> Option<Timestamp> {
         match self.head.front() {
             _ if self.is_empty() => None,
             Some(first) => Some(first.time.min(self.earliest_unsorted)),
-            None => Some(self.head_through),
+            None => self.buckets.earliest().max(Some(self.head_through)),
         }
+    }
+
+    /// The events it holds; those of one time in order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = &Event<T>> {
+        self.head.iter().chain(self.buckets.iter())
+    }
+
+    /// The values of the events it holds, to be changed.
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.head.iter_mut().chain(self.buckets.iter_mut()).map(|event| &mut event.value)
     }
 
     /// Holds `event` until it is released.
@@ -133,13 +147,24 @@ impl<T> Reorder<T> {
             sorted
         } else {
             // Nothing that is out of order is due, so the search finds the end among the others.
-            self.head.partition_point(|event| is_due(event.time, watermark))
+            self.count_due(watermark)
         };
         self.debt = self.debt.saturating_sub(4 * due);
         for _ in 0..due {
             if let Some(event) = self.head.pop_front() {
                 f(event);
             }
+        }
+    }
+
+    /// How many at the beginning of the head are due. They are few, if it is asked often.
+    #[inline]
+    fn count_due(&self, watermark: Timestamp) -> usize {
+        let is_due = |event: &Event<T>| is_due(event.time, watermark);
+        if self.head.get(FEW).is_some_and(is_due) {
+            self.head.partition_point(is_due)
+        } else {
+            self.head.iter().take_while(|event| is_due(event)).count()
         }
     }
 
@@ -208,6 +233,34 @@ impl<T> Reorder<T> {
     }
 }
 
+impl<T> FromIterator<Event<T>> for Reorder<T> {
+    fn from_iter<I: IntoIterator<Item = Event<T>>>(events: I) -> Self {
+        let mut reorder = Self::new();
+        events.into_iter().for_each(|event| reorder.push(event));
+        reorder
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Reorder<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The events it holds, as a sequence.
+impl<T: Serialize> Serialize for Reorder<T> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
+        // Their number first: some encodings want to know it.
+        serializer.collect_seq(self.iter().collect::<Vec<_>>())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Reorder<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Vec::<Event<T>>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -242,7 +295,19 @@ mod tests {
             expected.sort_by_key(|event| event.time);
             assert_eq!(seen, expected);
             assert_eq!(self.reorder.len(), held.len());
+            let earliest = held.iter().map(|event| event.time).min();
+            assert!(self.reorder.earliest() <= earliest);
             self.list = held;
+            if let Some(time) = self.reorder.earliest().filter(|&time| Some(time) < earliest) {
+                self.release(time);
+                assert_eq!(self.reorder.earliest(), earliest);
+            }
+        }
+
+        /// Goes on with what a copy through its encoded form gives.
+        fn save_and_restore(&mut self) {
+            let bytes = postcard::to_stdvec(&self.reorder).unwrap();
+            self.reorder = postcard::from_bytes(&bytes).unwrap();
         }
     }
 
@@ -289,6 +354,9 @@ mod tests {
             if now % 700 == 0 {
                 checked.release(at(now - 5_000));
             }
+            if now == 9_000 {
+                checked.save_and_restore();
+            }
         }
         assert!(checked.reorder.buckets.count() > 4, "the case must reach the buckets");
         checked.release(Timestamp::MAX);
@@ -307,6 +375,7 @@ mod tests {
     fn ties_in_buckets_keep_their_order() {
         let (mut checked, mut time) = (Checked::default(), noise(7));
         (0..30_000).for_each(|_| checked.push(time() * 1_000_000));
+        checked.save_and_restore();
         (0..7).for_each(|s| checked.release(Timestamp::from_secs(s)));
         assert!(checked.reorder.is_empty());
     }

@@ -1,4 +1,4 @@
-//! `mizzle demo`: four questions about flights, asked in one engine, and what the in-order flag is
+//! `mizzle demo`: five questions about flights, asked in one engine, and what the in-order flag is
 //! to each.
 
 mod question;
@@ -20,7 +20,7 @@ use round::Round;
 /// What can be said on the command line.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The queries are knock-on, storm, hourly and four-in-a-row. By default those whose answers depend on \
+The queries are knock-on, storm, hourly, four-in-a-row and by-wind. By default those whose answers depend on \
 order are flagged in-order: knock-on and four-in-a-row.")]
 pub struct Args {
     /// Worker threads [default: one per core]

@@ -1,11 +1,11 @@
-//! The four questions, and which of them are flagged in-order.
+//! The five questions, and which of them are flagged in-order.
 
 use std::cmp::Reverse;
 use std::fmt;
 
 use mizzle::Query;
 use mizzle::sink::Collected;
-use mizzle_examples::flights::{Answer, Verdict, four_in_a_row, hourly, knock_on, storm};
+use mizzle_examples::flights::{Answer, Verdict, by_wind, four_in_a_row, hourly, knock_on, storm};
 
 /// How many answers of a query are shown.
 const SHOWN: usize = 3;
@@ -17,11 +17,13 @@ pub enum Question {
     Storm,
     Hourly,
     FourInARow,
+    ByWind,
 }
 
 impl Question {
     /// All of them, as they are reported.
-    pub const ALL: [Self; 4] = [Self::KnockOn, Self::Storm, Self::Hourly, Self::FourInARow];
+    pub const ALL: [Self; 5] =
+        [Self::KnockOn, Self::Storm, Self::Hourly, Self::FourInARow, Self::ByWind];
 
     /// What it is called, on the command line too.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Question {
             Self::Storm => "storm",
             Self::Hourly => "hourly",
             Self::FourInARow => "four-in-a-row",
+            Self::ByWind => "by-wind",
         }
     }
 
@@ -40,11 +43,12 @@ impl Question {
             Self::Storm => "three hours with half of the flights cancelled",
             Self::Hourly => "delays by airport and hour",
             Self::FourInARow => "four planes running leave an hour late",
+            Self::ByWind => "delays by wind: departures joined with the hour's weather",
         }
     }
 
-    /// Whether its answer is only sure to be right where it is flagged in-order. Windows go by event
-    /// time and watermark, so theirs is right in any order.
+    /// Whether its answer is only sure to be right where it is flagged in-order. Windows and joins go
+    /// by event time and watermark, so theirs is right in any order.
     pub fn needs_order(self) -> bool {
         matches!(self, Self::KnockOn | Self::FourInARow)
     }
@@ -56,6 +60,7 @@ impl Question {
             Self::Storm => Asked::new(storm::query(in_order)),
             Self::Hourly => Asked::new(hourly::query(in_order)),
             Self::FourInARow => Asked::new(four_in_a_row::query(in_order)),
+            Self::ByWind => Asked::new(by_wind::query(in_order)),
         }
     }
 }

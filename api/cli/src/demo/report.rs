@@ -55,7 +55,8 @@ impl Report<'_> {
             text,
             "\n12,109 departures arrive as the planes leave. Their event time is when they should\n\
              have left, so they are up to 13 h 29 min out of order. 1,067 flights were cancelled.\n\
-             Four queries, one of them a group with a member per aircraft; one engine, {workers}."
+             Five queries: one is a group with a member per aircraft, one a join with the weather.\n\
+             One engine, {workers}."
         )
     }
 

@@ -1,4 +1,4 @@
-//! All four queries, run once beside each other.
+//! All five queries, run once beside each other.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

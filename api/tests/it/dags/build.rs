@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mizzle::aggregate::{Aggregate, count, fold};
 use mizzle::sink::Collected;
-use mizzle::time::{Timestamp, Watermarks};
+use mizzle::time::{SignedDuration, Timestamp, Watermarks};
 use mizzle::{
     BoxedStream, Build, Event, ProcessCx, ProcessOp, Query, Receiver, Stream, WhenFull, Windowed,
     Windows, source,
@@ -81,7 +81,7 @@ fn key((key, _): &Value) -> u32 {
 }
 
 fn result<K>(of: impl Fn(K) -> u32) -> impl Fn(Windowed<K, (u64, i64)>) -> Value {
-    move |Windowed { key, start, end, value }| {
+    move |Windowed { key, start, end, value, .. }| {
         windowed(of(key), start.as_micros(), end.as_micros(), value)
     }
 }
@@ -102,6 +102,7 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
             let moved = stream.key_by(key).state_transition(0, transition, is_final);
             moved.in_order_if(flag).map(with_state).boxed()
         }
+        (Kind::Rule(rule, length), _) => ruled(stream, rule, us(length), flag),
         (Kind::Window(spec), false) => {
             let whole = stream.window(windows(spec)).aggregate((count(), total(flag)));
             whole.in_order_if(flag).map(result(|()| 0)).boxed()
@@ -110,6 +111,20 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
             let keyed = stream.key_by(key).window(windows(spec)).aggregate((count(), total(flag)));
             keyed.in_order_if(flag).map(result(|key| key)).boxed()
         }
+    }
+}
+
+fn ruled(
+    stream: BoxedStream<Value>,
+    rule: Rule,
+    length: Duration,
+    flag: bool,
+) -> BoxedStream<Value> {
+    match rule {
+        Rule::Distinct => stream.key_by(key).distinct_for(length).in_order_if(flag).boxed(),
+        Rule::Debounce => stream.key_by(key).debounce(length).in_order_if(flag).boxed(),
+        Rule::Throttle => stream.throttle_latest(length).in_order_if(flag).boxed(),
+        Rule::Sort => stream.sort_within(length, |value| value.1).in_order_if(flag).boxed(),
     }
 }
 
@@ -204,6 +219,37 @@ fn through(stream: BoxedStream<Value>, op: &Op) -> Vec<BoxedStream<Value>> {
     }
 }
 
+fn joined_as(
+    left: BoxedStream<Value>,
+    right: BoxedStream<Value>,
+    join: Join,
+    flag: bool,
+) -> BoxedStream<Value> {
+    let micros = SignedDuration::from_micros;
+    match join {
+        Join::Interval { lower, upper, full } => {
+            let both =
+                left.key_by(key).join(right.key_by(key)).within(micros(lower)..=micros(upper));
+            if full {
+                let rows = both.full().in_order_if(flag);
+                rows.map(|(left, right)| joined(left, right)).boxed()
+            } else {
+                let pair = |left: &Value, right: &Value| joined(Some(*left), Some(*right));
+                both.inner_with(pair).in_order_if(flag).boxed()
+            }
+        }
+        Join::AsOf { age } => {
+            let found = left.key_by(key).as_of(right.key_by(key)).no_older_than(us(age));
+            let rows = found.left().in_order_if(flag);
+            rows.map(|(left, right)| joined(Some(left), right)).boxed()
+        }
+        Join::Control => {
+            let steered = left.with_control(right, None, |latest, change| *latest = Some(change));
+            steered.map(|latest, value| joined(Some(value), *latest)).in_order_if(flag).boxed()
+        }
+    }
+}
+
 /// Where a stream ends.
 pub enum Out {
     Collected(Collected<Value>),
@@ -278,6 +324,17 @@ pub fn build(program: &Program) -> (Query, Vec<Out>, Vec<Feed>) {
                 }
                 let first = inputs.remove(0);
                 pool.push(first.union_all(inputs));
+            }
+            Step::Join { at: [left, right], join, flag } => {
+                let left = pool.remove(left % pool.len());
+                let joined = match pool.len() {
+                    0 => {
+                        let left = left.share();
+                        joined_as(left.clone().boxed(), left.boxed(), *join, *flag)
+                    }
+                    len => joined_as(left, pool.remove(right % len), *join, *flag),
+                };
+                pool.push(joined);
             }
         }
     }

@@ -6,6 +6,7 @@
 //! the same as a multiset.
 
 mod build;
+mod joins;
 mod naive;
 mod program;
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::joins;
 use super::program::*;
 
 /// An event with its time.
@@ -63,6 +64,23 @@ impl Naive {
         }
         on_time.sort_by_key(|(time, _)| *time);
         Naive { on_time, late, trust, watermark: watermark.unwrap() }
+    }
+
+    /// The join of this stream with another.
+    pub fn joined(self, right: Naive, join: Join, flag: bool) -> Self {
+        let late = !(self.late.is_empty() && right.late.is_empty());
+        let known = self.trust.min(right.trust);
+        let trust = match join {
+            _ if flag => Trust::Exact,
+            _ if late || known == Trust::Nothing => Trust::Nothing,
+            Join::Interval { .. } => Trust::Bag,
+            // Of several rows of one time the last counts.
+            Join::AsOf { .. } | Join::Control if known < Trust::Exact => Trust::Nothing,
+            Join::AsOf { .. } | Join::Control => Trust::Bag,
+        };
+        let made = joins::evaluate(&self.on_time, &right.on_time, join);
+        let watermark = Naive::union(vec![self, right]).watermark;
+        Naive { on_time: made, late: Vec::new(), trust, watermark }
     }
 
     /// The streams that `op` makes of this one.
@@ -142,6 +160,7 @@ impl Naive {
         };
         let made = match kind {
             Kind::Window(spec) => windows(&self.on_time, spec, keyed, flag),
+            Kind::Rule(rule, length) => ruled(&self.on_time, rule, length as i64),
             _ => {
                 let mut states: HashMap<Option<u32>, Kept> = HashMap::new();
                 let mut each = |(time, value): &Timed| {
@@ -198,7 +217,7 @@ impl Kept {
                 self.state = transition(&self.state, &value)?;
                 is_final(&self.state).then(|| with_state((value, self.state)))
             }
-            Kind::Window(_) => unreachable!("windows have an evaluation of their own"),
+            Kind::Window(_) | Kind::Rule(..) => unreachable!("these are evaluated as a whole"),
         }
     }
 }
@@ -227,6 +246,66 @@ fn windows(events: &[Timed], spec: WindowSpec, keyed: bool, ordered: bool) -> Ve
             let value = windowed(key, start, start + size, (numbers.len() as u64, sum));
             made.push((start + size - 1, value));
         }
+    }
+    made
+}
+
+/// What a rule makes of sorted events.
+fn ruled(events: &[Timed], rule: Rule, length: i64) -> Vec<Timed> {
+    match rule {
+        Rule::Distinct => {
+            let mut passed: HashMap<u32, i64> = HashMap::new();
+            let passes = |&&(time, (key, _)): &&Timed| {
+                let free = passed.get(&key).is_none_or(|last| time - last >= length);
+                if free {
+                    passed.insert(key, time);
+                }
+                free
+            };
+            events.iter().filter(passes).copied().collect()
+        }
+        Rule::Debounce => debounced(events, length),
+        Rule::Throttle => throttled(events, length),
+        Rule::Sort => {
+            let mut events = events.to_vec();
+            events.sort_by_key(|&(time, (_, number))| (time, number));
+            events
+        }
+    }
+}
+
+/// Per key the last events of bursts; those of one moment by the order in which their bursts began.
+fn debounced(events: &[Timed], quiet: i64) -> Vec<Timed> {
+    let (mut made, mut bursts) = (Vec::new(), Vec::<(u32, Timed)>::new());
+    let end = events.last().map_or(0, |last| last.0 + quiet);
+    for &(time, value) in events.iter().chain([&(end, (u32::MAX, 0))]) {
+        while let Some(over) = bursts.iter().map(|burst| burst.1.0 + quiet).min()
+            && over <= time
+        {
+            let first = bursts.iter().position(|burst| burst.1.0 + quiet == over);
+            let (_, (_, value)) = bursts.remove(first.expect("a burst is over"));
+            made.push((over, value));
+        }
+        match bursts.iter_mut().find(|burst| burst.0 == value.0) {
+            Some(burst) => burst.1 = (time, value),
+            None => bursts.push((value.0, (time, value))),
+        }
+    }
+    made
+}
+
+/// The first event, then the latest of each period.
+fn throttled(events: &[Timed], period: i64) -> Vec<Timed> {
+    let (mut made, mut rest) = (Vec::new(), events);
+    while let Some((first, mut behind)) = rest.split_first() {
+        made.push(*first);
+        let mut end = first.0 + period;
+        while let Some(latest) = behind.iter().take_while(|event| event.0 < end).last() {
+            made.push((end, latest.1));
+            behind = &behind[behind.iter().take_while(|event| event.0 < end).count()..];
+            end += period;
+        }
+        rest = behind;
     }
     made
 }
@@ -317,6 +396,14 @@ pub fn evaluate(program: &Program) -> Vec<Naive> {
                     }
                 }
                 pool.push(Naive::union(inputs));
+            }
+            Step::Join { at: [left, right], join, flag } => {
+                let left = pool.remove(left % pool.len());
+                let right = match pool.len() {
+                    0 => left.clone(),
+                    len => pool.remove(right % len),
+                };
+                pool.push(left.joined(right, *join, *flag));
             }
         }
     }

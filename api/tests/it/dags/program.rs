@@ -33,8 +33,19 @@ pub struct SourceSpec {
 /// One step; `at` is taken modulo the number of streams in the pool.
 #[derive(Clone, Debug)]
 pub enum Step {
-    One { at: usize, op: Op },
-    Union { at: Vec<usize> },
+    One {
+        at: usize,
+        op: Op,
+    },
+    Union {
+        at: Vec<usize>,
+    },
+    /// Where one stream is left, it joins itself.
+    Join {
+        at: [usize; 2],
+        join: Join,
+        flag: bool,
+    },
 }
 
 /// How a stream ends in a sink.
@@ -48,6 +59,17 @@ pub enum End {
     InOrder,
     /// Behind fused operators, in one chain with the sink: one of the first two shapes.
     Fused(Fused),
+}
+
+/// How two streams are joined.
+#[derive(Clone, Copy, Debug)]
+pub enum Join {
+    /// By key and time; with rows that match nothing, or without.
+    Interval { lower: i64, upper: i64, full: bool },
+    /// With the latest of the same key, not older than this.
+    AsOf { age: u64 },
+    /// The second steers the first.
+    Control,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +87,16 @@ pub enum Kind {
     /// As `Apply`, with a function that panics for some values, which resets the key.
     Moody,
     Window(WindowSpec),
+    Rule(Rule, u64),
+}
+
+/// A rule with a length of time.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule {
+    Distinct,
+    Debounce,
+    Throttle,
+    Sort,
 }
 
 impl Kind {
@@ -74,6 +106,7 @@ impl Kind {
             Kind::Apply | Kind::Window(_) => wish,
             Kind::Reduce => false,
             Kind::Transition | Kind::Moody => true,
+            Kind::Rule(rule, _) => matches!(rule, Rule::Distinct | Rule::Debounce),
         }
     }
 }
@@ -221,6 +254,13 @@ pub fn with_state(((key, number), state): (Value, u8)) -> Value {
     (key, (number * 4 + i64::from(state)).rem_euclid(SMALL))
 }
 
+/// What becomes of two rows that match, or of one that nothing matches.
+pub fn joined(left: Option<Value>, right: Option<Value>) -> Value {
+    let (key, _) = left.or(right).expect("one of them");
+    let number = |row: Option<Value>| row.map_or(5, |(_, number)| number + 11);
+    (key, (number(left) * 31 + number(right) * 7).rem_euclid(SMALL))
+}
+
 /// The new time of a value.
 pub fn new_time((key, number): &Value) -> i64 {
     number % 40 + i64::from(*key)
@@ -286,6 +326,10 @@ fn window() -> impl Strategy<Value = WindowSpec> {
     })
 }
 
+fn rule() -> impl Strategy<Value = Rule> {
+    prop_oneof![Just(Rule::Distinct), Just(Rule::Debounce), Just(Rule::Throttle), Just(Rule::Sort),]
+}
+
 fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
         2 => Just(Kind::Apply),
@@ -293,6 +337,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         1 => Just(Kind::Transition),
         1 => Just(Kind::Moody),
         3 => window().prop_map(Kind::Window),
+        2 => (rule(), 1u64..12).prop_map(|(rule, length)| Kind::Rule(rule, length)),
     ]
 }
 
@@ -329,10 +374,22 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn join() -> impl Strategy<Value = Join> {
+    prop_oneof![
+        // Narrow, so that there are not many pairs.
+        3 => (-6i64..6, 0i64..3, any::<bool>())
+            .prop_map(|(lower, width, full)| Join::Interval { lower, upper: lower + width, full }),
+        1 => (0u64..20).prop_map(|age| Join::AsOf { age }),
+        1 => Just(Join::Control),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0usize..8, op()).prop_map(|(at, op)| Step::One { at, op }),
         2 => prop::collection::vec(0usize..8, 2..4).prop_map(|at| Step::Union { at }),
+        2 => ([0usize..8, 0usize..8], join(), any::<bool>())
+            .prop_map(|(at, join, flag)| Step::Join { at, join, flag }),
     ]
 }
 

@@ -13,13 +13,13 @@ use mizzle_engine::operator::{
 use mizzle_engine::state::Codec;
 use serde_json::{Value, json};
 
-use super::Steps;
 use super::values::{Item, Row, Scale, Val};
+use super::{Steps, rules};
 use crate::faults::{completed, eventually, source_stats};
 
 /// Keeps the values of a window, and makes of them what `of` says.
 #[derive(Clone)]
-struct Gather {
+pub struct Gather {
     of: String,
 }
 
@@ -59,9 +59,9 @@ impl Aggregate<Item> for Gather {
 
 /// What `spec` says, as functions that both ways of running share.
 #[derive(Clone)]
-struct Code {
-    spec: Value,
-    scale: Scale,
+pub struct Code {
+    pub spec: Value,
+    pub scale: Scale,
 }
 
 impl Code {
@@ -89,7 +89,7 @@ impl Code {
         Windows::hopping(size, every).offset(offset)
     }
 
-    fn gather(&self) -> Gather {
+    pub fn gather(&self) -> Gather {
         Gather { of: self.spec["of"].as_str().unwrap().to_owned() }
     }
 
@@ -190,13 +190,14 @@ fn inputs(code: &Code, input: &[Value]) -> Vec<Vec<Input<Item>>> {
 
 /// Runs longer and longer beginnings of the input: what is new came out at the last step. Each run
 /// is done item by item, batched, and with state saved and restored after every item.
-fn by_steps<C: Consumer<Item>>(
+pub fn by_steps<C: Consumer<Item>>(
     code: &Code,
     steps: &[Vec<Input<Item>>],
     ports: usize,
     build: impl Fn(Probe<Row>) -> C,
 ) -> Steps {
-    let harness = OperatorHarness::new(build).restoring();
+    let ordered = code.spec["ordered"] == true;
+    let harness = OperatorHarness::new(build).ordered(ordered).restoring();
     let mut seen = vec![0; ports];
     let mut out = Vec::new();
     for end in 1..=steps.len() {
@@ -298,6 +299,7 @@ fn through_harness(code: &Code, steps: &[Vec<Input<Item>>]) -> Steps {
             );
             Process::new(op, key, timer(code), Some(Codec::new("timers")), false, probe, nowhere)
         }),
+        "ttl" | "value" | "within" => rules::through_harness(code, steps),
         other => panic!("no operator: {other}"),
     }
 }
@@ -358,6 +360,7 @@ fn stream(code: &Code, items: BoxedStream<Item>) -> BoxedStream<Row> {
             .map(windowed)
             .boxed(),
         "timer" => items.key_by(|item| item.key.clone()).process(timer(code)).0.boxed(),
+        "ttl" | "value" | "within" => rules::stream(code, items),
         other => panic!("no operator: {other}"),
     }
 }
@@ -389,6 +392,7 @@ fn through_engine(
                 handle.advance(watermark);
                 eventually("the watermark", || source().watermark >= watermark);
             }
+            Input::Clock(_) => panic!("the clock of a running engine is not moved here"),
             Input::End => ended = true,
         }
     }

@@ -55,7 +55,7 @@ impl Val {
 }
 
 /// An event of a case.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Item {
     pub time: Timestamp,
     /// Its key, as it is written; all keys of a case are of one kind.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use mizzle::aggregate::{count, max, mean, min, sum};
+use mizzle::rule::Counter;
 use mizzle::state::FloatKey;
 use mizzle::time::Watermarks;
 use mizzle::{Query, Windows, sink, source};
@@ -120,6 +121,29 @@ impl std::io::Write for SharedText {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+#[test]
+fn ag_12_a_counter_that_is_reset_or_wraps_never_decreases() {
+    let increases = |kind: Counter, shown: &[u64]| {
+        let shown: Vec<_> = (0..).zip(shown.to_vec()).collect();
+        let query = Query::new("counter");
+        let out = query
+            .source("shown", source::from_iter(shown, |&(second, _)| at(1_000 * second)))
+            .increase(kind, |&(_, shown)| shown)
+            .in_order()
+            .collect();
+        completed(&engine(2).submit(query).unwrap());
+        let out = out.values();
+        // One a second: the rate is the increase.
+        assert!(out.iter().all(|increase| increase.per_second() == Some(increase.by as f64)));
+        out.into_iter().map(|increase| increase.by).collect::<Vec<_>>()
+    };
+    assert_eq!(increases(Counter::Resets, &[100, 110, 120, 5, 15]), [10, 10, 5, 10]);
+    assert_eq!(increases(Counter::Wraps(32), &[4_294_967_290, 4_294_967_295, 4]), [5, 5]);
+    let (high, low) = (u64::MAX - 1, 3);
+    assert_eq!(increases(Counter::Wraps(64), &[high, low]), [5]);
+    assert_eq!(increases(Counter::Resets, &[high, low]), [3]);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod ag;
 mod en;
 mod en_many;
 mod lc;
+mod st;
 mod ti;
 mod un;
 mod wi;
@@ -161,7 +162,7 @@ pub fn handles() -> Option<(usize, usize)> {
 }
 
 /// Areas of which every fault has a test or a line in the README.
-const AREAS: [&str; 7] = ["WM", "UN", "TI", "EN", "LC", "AG", "WI"];
+const AREAS: [&str; 10] = ["WM", "UN", "TI", "EN", "LC", "ST", "AG", "WI", "JO", "IO"];
 
 #[test]
 fn every_fault_has_a_test_or_a_reason() {
@@ -170,10 +171,14 @@ fn every_fault_has_a_test_or_a_reason() {
         include_str!("en.rs"),
         include_str!("en_many.rs"),
         include_str!("lc.rs"),
+        include_str!("st.rs"),
         include_str!("ti.rs"),
         include_str!("un.rs"),
         include_str!("wi.rs"),
         include_str!("wm.rs"),
+        include_str!("../../toolbox/joins/faults.rs"),
+        include_str!("../../toolbox/io/faults.rs"),
+        include_str!("../../toolbox/processing_time/faults.rs"),
     ];
     let readme = include_str!("../../cases/README.md");
     for line in include_str!("../../cases/faults.jsonl").lines() {

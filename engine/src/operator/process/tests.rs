@@ -11,12 +11,15 @@ fn at(time: i64) -> Timestamp {
 enum Do {
     Set(i64),
     Cancel(i64),
+    SetClock(i64),
+    CancelClock(i64),
     Clear,
     Panic,
 }
 
 /// Emits "event n" for the n-th event of a key and "timer n at due" for a timer after n events. A
-/// timer due at 50 sets another at 40, and one due at 60 another at 70.
+/// timer due at 50 sets another at 40, and one due at 60 another at 70; so it does with timers of
+/// processing time, of which it emits "clock" and what the clock shows.
 struct Obey;
 
 impl ProcessOp<char, (char, Vec<Do>)> for Obey {
@@ -39,6 +42,8 @@ impl ProcessOp<char, (char, Vec<Do>)> for Obey {
             match order {
                 Do::Set(due) => cx.set_timer(at(due)),
                 Do::Cancel(due) => cx.cancel_timer(at(due)),
+                Do::SetClock(due) => cx.set_processing_timer(at(due)),
+                Do::CancelClock(due) => cx.cancel_processing_timer(at(due)),
                 Do::Clear => cx.clear(),
                 Do::Panic => panic!("as told"),
             }
@@ -55,6 +60,21 @@ impl ProcessOp<char, (char, Vec<Do>)> for Obey {
         match due.as_micros() {
             50 => cx.set_timer(at(40)),
             60 => cx.set_timer(at(70)),
+            _ => {}
+        }
+    }
+
+    fn processing_timer(
+        &self,
+        cx: &mut ProcessCx<'_, char, String, String>,
+        events: &mut u32,
+        due: Timestamp,
+    ) {
+        let (now, due) = (cx.now().as_micros(), due.as_micros());
+        cx.emit(format!("{} clock {events} at {due}, {now}", cx.key()));
+        match due {
+            50 => cx.set_processing_timer(at(40)),
+            60 => cx.set_processing_timer(at(70)),
             _ => {}
         }
     }
@@ -175,12 +195,13 @@ fn lateness_is_as_it_was_for_what_the_same_event_brings_next() {
 fn a_cleared_key_leaves_nothing() {
     let operator = obey_concrete();
     let (mut run, mut cx) = (operator.state(), Cx::default());
+    cx.by_clock(std::sync::Arc::new(crate::time::ManualClock::default()));
     for time in 0..1000 {
         let key = char::from_u32(time as u32).unwrap();
-        let orders = vec![Do::Set(time + 5), Do::Set(time + 9), Do::Clear];
+        let orders = vec![Do::Set(time + 5), Do::SetClock(time + 9), Do::Set(time + 9), Do::Clear];
         operator.event(&mut run, &mut cx, Event::new(at(time), (key, orders)));
     }
-    assert!(run.own.keys.is_empty() && run.own.timers.is_empty());
+    assert!(run.own.keys.is_empty() && run.own.event.is_empty() && run.own.processing.is_empty());
     assert_eq!(operator.next_timer(&run), None);
 }
 
@@ -224,6 +245,99 @@ fn text(element: Element<String>) -> Option<String> {
         Element::Event(_, text, _) => Some(text),
         _ => None,
     }
+}
+
+fn clock(now: i64) -> Input<(char, Vec<Do>)> {
+    Input::Clock(at(now))
+}
+
+/// As `run`, in a chain that is ordered and in one that is not, which must be the same.
+fn run_both(inputs: &[Input<(char, Vec<Do>)>]) -> Vec<(i64, String)> {
+    let seen = run(true, inputs);
+    assert_eq!(run(false, inputs), seen);
+    seen
+}
+
+#[test]
+fn timers_by_the_clock_fire_in_order_though_no_event_comes() {
+    let inputs = [
+        event(1, 'b', &[Do::SetClock(20), Do::SetClock(10), Do::SetClock(10), Do::SetClock(12)]),
+        event(2, 'a', &[Do::SetClock(10), Do::SetClock(15), Do::CancelClock(15), Do::Cancel(10)]),
+        clock(9),
+        clock(10),
+        event(5, 'b', &[Do::CancelClock(12)]),
+        clock(30),
+    ];
+    let expected = [
+        (1, "b event 1"),
+        (2, "a event 1"),
+        (2, "b clock 1 at 10, 10"),
+        (2, "a clock 1 at 10, 10"),
+        (5, "b event 2"),
+        (5, "b clock 2 at 20, 30"),
+    ];
+    assert_eq!(run_both(&inputs), texts(&expected));
+}
+
+#[test]
+fn flink_timer_06_both_kinds_of_timers_are_saved_and_restored() {
+    let inputs = [
+        event(2, 'a', &[Do::SetClock(5), Do::Set(6)]),
+        clock(5),
+        Input::Watermark(at(6)),
+        clock(9),
+    ];
+    let expected = [(2, "a event 1"), (2, "a clock 1 at 5, 5"), (6, "a timer 1 at 6")];
+    assert_eq!(run_both(&inputs), texts(&expected));
+}
+
+#[test]
+fn what_a_timer_by_the_clock_emits_is_never_before_the_watermark() {
+    let inputs = [event(2, 'a', &[Do::SetClock(5)]), Input::Watermark(at(90)), clock(5)];
+    let expected = [(2, "a event 1"), (90, "a clock 1 at 5, 5")];
+    assert_eq!(run_both(&inputs), texts(&expected));
+}
+
+#[test]
+fn a_timer_by_the_clock_for_the_past_fires_at_once() {
+    let inputs = [clock(30), event(1, 'a', &[Do::SetClock(30), Do::SetClock(7), Do::SetClock(31)])];
+    let expected = [(1, "a event 1"), (1, "a clock 1 at 7, 30"), (1, "a clock 1 at 30, 30")];
+    assert_eq!(run_both(&inputs), texts(&expected));
+    let inputs = [event(1, 'a', &[Do::SetClock(50), Do::SetClock(60)]), clock(65), clock(70)];
+    let expected = [
+        (1, "a event 1"),
+        (1, "a clock 1 at 50, 65"),
+        (1, "a clock 1 at 40, 65"),
+        (1, "a clock 1 at 60, 65"),
+        (1, "a clock 1 at 70, 70"),
+    ];
+    assert_eq!(run_both(&inputs), texts(&expected));
+}
+
+#[test]
+fn at_the_end_timers_by_the_clock_fire_last_and_new_ones_are_dropped() {
+    let orders = [Do::SetClock(60), Do::Set(9), Do::SetClock(7)];
+    let inputs = [event(1, 'b', &orders), event(2, 'a', &[Do::SetClock(50)]), clock(3), Input::End];
+    let expected = [
+        (1, "b event 1"),
+        (2, "a event 1"),
+        (9, "b timer 1 at 9"),
+        (9, "b clock 1 at 7, 3"),
+        (9, "a clock 1 at 50, 3"),
+        (9, "b clock 1 at 60, 3"),
+    ];
+    assert_eq!(run_both(&inputs), texts(&expected));
+}
+
+#[test]
+fn without_a_clock_who_asks_for_it_is_told() {
+    let operator = obey_concrete();
+    let (mut run, mut cx) = (operator.state(), Cx::default());
+    operator.event(&mut run, &mut cx, Event::new(at(1), ('a', vec![Do::Set(1)])));
+    let told = Event::new(at(2), ('a', vec![Do::SetClock(20)]));
+    operator.event(&mut run, &mut cx, told);
+    // A panic of the handler, which this operator takes as the end of its key.
+    assert_eq!((cx.counters.failed, cx.now()), (1, None));
 }
 
 /// Sets one timer per event, at the value.

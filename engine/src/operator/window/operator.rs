@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use super::slices::{Closed, Nowhere};
-use super::{Grid, WindowState, Windowed, Windows};
+use super::{Grid, Phase, WindowState, Windowed, Windows};
 use crate::event::Event;
 use crate::operator::aggregate::{Aggregate, Overflow};
 use crate::operator::{Consumer, Cx, OpId, earlier};
@@ -45,6 +45,11 @@ impl<K, KF, A, N, Acc> Window<K, KF, A, N, Acc> {
         Self { op, grid: Grid::new(&windows), key, aggregate, codec, next }
     }
 
+    /// What follows it.
+    pub(super) fn next(&self) -> &N {
+        &self.next
+    }
+
     /// Closes every window that is due at `clock`. Kept out of the loop over events: compiled into it,
     /// it took the registers that the loop needs.
     #[cold]
@@ -68,7 +73,7 @@ impl<K, KF, A, N, Acc> Window<K, KF, A, N, Acc> {
             for (key, acc) in table.drain() {
                 match cx.call(self.op, time, || self.aggregate.finish(&acc)) {
                     Ok(value) => {
-                        let result = Windowed { key, start, end, value };
+                        let result = Windowed { key, start, end, phase: Phase::Final, value };
                         self.next.event(next, cx, Event::new(time, result));
                     }
                     Err(Overflow) => cx.counters.failed += 1,

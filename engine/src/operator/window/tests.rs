@@ -317,7 +317,7 @@ fn by_definition(
                 }
             }
             Input::Watermark(watermark) => clock = watermark.as_micros(),
-            Input::End => {}
+            Input::Clock(_) | Input::End => {}
         }
     }
     let mut results = Vec::new();

@@ -1,14 +1,18 @@
 //! Where a chain's events come from: a source or an inbox; then time stamps and lateness, and the
 //! reorder stage where the plan has put one.
 
+mod fanin;
 mod inbox;
 mod log;
+mod several;
 mod source;
 mod timed;
 
 pub use inbox::{InboxIntake, PushIntake};
 pub(super) use log::{KeyIntake, LogIntake, Sorted};
+pub(super) use several::Several;
 pub use source::SourceIntake;
+pub(super) use source::SourceWaker;
 pub use timed::{Assigned, Timed};
 
 use std::time::Duration;

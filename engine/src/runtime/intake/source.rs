@@ -1,37 +1,76 @@
 //! A source's events as they come.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::task::{Wake, Waker};
+use std::time::Duration;
 
 use super::{Intake, Progress, Pulled};
 use crate::event::{Batch, Event};
 use crate::operator::Flow;
+use crate::runtime::pool::Task;
 use crate::runtime::query::QueryCore;
-use crate::source::{Pull, Source};
-use crate::time::Timestamp;
+use crate::source::{Pull, Source, SourceCx};
+use crate::sync::OnceLock;
+use crate::time::{Clock, Timestamp};
+
+/// Has the chain that reads a source look at it again.
+#[derive(Default)]
+pub(in crate::runtime) struct SourceWaker(OnceLock<Weak<dyn Task>>);
+
+impl SourceWaker {
+    /// Says which chain that is.
+    pub(in crate::runtime) fn attach(&self, task: Weak<dyn Task>) {
+        let attached = self.0.set(task);
+        assert!(attached.is_ok(), "a source is read by one chain");
+    }
+}
+
+impl Wake for SourceWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if let Some(task) = self.0.get().and_then(Weak::upgrade) {
+            task.notify();
+        }
+    }
+}
 
 /// A source's events as they come.
 pub struct SourceIntake<S> {
     source: S,
+    /// What the source is given with the first look at it.
+    unstarted: Option<SourceCx>,
     query: Arc<QueryCore>,
     flow: Flow,
+    /// When a quiet source is to be looked at again.
+    until: Option<Duration>,
 }
 
 impl<S: Source> SourceIntake<S> {
-    /// An intake from `source` until it ends or the query is drained or stopped.
-    pub fn new(source: S, query: Arc<QueryCore>) -> Self {
-        Self { source, query, flow: Flow::Active }
+    /// An intake from `source` until it ends or the query is drained or stopped. A quiet source is looked
+    /// at again when `waker` is called.
+    pub fn new(source: S, query: Arc<QueryCore>, clock: Arc<dyn Clock>, waker: Waker) -> Self {
+        let unstarted = Some(SourceCx::new(clock, waker));
+        Self { source, unstarted, query, flow: Flow::Active, until: None }
     }
-}
 
-impl<S: Source> SourceIntake<S> {
     #[inline]
     fn hand_over(&mut self, budget: usize, to: &mut impl FnMut(Event<S::Item>)) -> Pulled {
         let mut pulled = Pulled::default();
-        if let Some(flow) = self.query.control.ending() {
-            self.flow = flow;
-        }
         if self.flow.is_over() {
             return pulled;
+        }
+        let ending = self.query.control.ending();
+        if let Some(flow) = ending
+            && self.source.close()
+        {
+            self.flow = flow;
+            return pulled;
+        }
+        if let Some(cx) = self.unstarted.take() {
+            self.source.start(&cx);
         }
         pulled.born = self.query.control.now_nanos();
         let mut taken = 0;
@@ -44,9 +83,11 @@ impl<S: Source> SourceIntake<S> {
             &mut pulled.rejects,
         );
         pulled.taken = taken;
+        self.until = None;
         match outcome {
             Pull::More => pulled.more = true,
-            Pull::Ended => self.flow = Flow::Ended,
+            Pull::Quiet(until) if ending.is_none() => self.until = until,
+            Pull::Quiet(_) | Pull::Ended => self.flow = ending.unwrap_or(Flow::Ended),
             Pull::Failed(reason) => pulled.failure = Some(reason),
         }
         pulled
@@ -74,5 +115,14 @@ impl<S: Source> Intake for SourceIntake<S> {
 
     fn progress(&self) -> Progress {
         Progress { watermark: Timestamp::MIN, flow: self.flow }
+    }
+
+    fn deadline(&self) -> Option<Duration> {
+        self.until
+    }
+
+    fn close(&mut self) {
+        // What it holds is not wanted any more.
+        self.source.close();
     }
 }

@@ -40,7 +40,9 @@ use super::select::{Select, bucket_of};
 use crate::event::{Batch, Event};
 use crate::operator::aggregate::{Aggregate, Overflow};
 use crate::operator::window::{Grid, Nowhere, clock_at};
-use crate::operator::{Consumer, Cx, Failure, OpId, Windowed, Windows, contained, panic_message};
+use crate::operator::{
+    Consumer, Cx, Failure, OpId, Phase, Windowed, Windows, contained, panic_message,
+};
 use crate::state::hash;
 use crate::time::Timestamp;
 use index::Share;
@@ -245,7 +247,10 @@ where
             match result {
                 Ok((key, Ok(value))) => {
                     whom.push_back(NOWHERE);
-                    batch.push(Event::new(time, Windowed { key, start, end, value }), false);
+                    batch.push(
+                        Event::new(time, Windowed { key, start, end, phase: Phase::Final, value }),
+                        false,
+                    );
                     continue;
                 }
                 Ok((_, Err(Overflow))) => {

@@ -1,0 +1,46 @@
+//! The last event before it is quiet.
+
+use std::time::Duration;
+
+use super::{Answer, Length, Rule};
+use crate::event::Event;
+use crate::time::{Timestamp, is_late};
+
+/// Gives the last event of a burst once nothing has come for a quiet time, at the moment at which that
+/// is over. An event exactly then begins the next burst.
+pub struct Debounce {
+    quiet: Length,
+}
+
+impl Debounce {
+    /// A burst is over after `quiet` without an event.
+    pub fn new(quiet: Duration) -> Self {
+        Self { quiet: Length::new(quiet) }
+    }
+}
+
+impl<T: Send + 'static> Rule<T> for Debounce {
+    /// The latest event of the burst, and its time.
+    type State = Option<(Timestamp, T)>;
+    type Out = T;
+
+    fn start(&self) -> Self::State {
+        None
+    }
+
+    fn event(&self, latest: &mut Self::State, event: Event<T>, _: bool) -> Answer<T> {
+        let Event { time, value } = event;
+        if latest.as_ref().is_none_or(|held| !is_late(time, held.0)) {
+            *latest = Some((time, value));
+        }
+        Answer::Nothing
+    }
+
+    fn due(&self, latest: &Self::State) -> Option<Timestamp> {
+        latest.as_ref().map(|held| self.quiet.after(held.0))
+    }
+
+    fn wake(&self, latest: &mut Self::State, due: Timestamp) -> Option<Event<T>> {
+        latest.take().map(|(_, value)| Event::new(due, value))
+    }
+}
