@@ -4,14 +4,15 @@ use std::hash::Hash;
 use std::panic::Location;
 use std::sync::Arc;
 
+use mizzle_engine::operator::aggregate::Aggregate;
 use mizzle_engine::operator::group::{
-    ByKey, ByKeyAndRange, ByRange, BySet, Exits, MemberId, Program, Results, Select, Span,
+    ByKey, ByKeyAndRange, ByRange, BySet, ByWindow, Exits, MemberId, Program, Results, Select, Span,
 };
-use mizzle_engine::operator::{Consumer, OpId};
+use mizzle_engine::operator::{Consumer, OpId, Windows};
 use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
 
-use super::{BoxedStream, KeyedStream, Stream};
+use super::{BoxedStream, KeyedStream, Stream, WindowOp};
 use crate::build::{Build, Closing, Described, FromPort, by_hash};
 use crate::query::Duty;
 
@@ -27,7 +28,7 @@ pub struct FromGroup<P: Send + 'static, S: Select> {
     select: S,
     core: Described<GroupCore<S::On, P>>,
     /// The lanes' inboxes, for what is upstream: known once the template has been closed.
-    lanes: Lanes<S::Event>,
+    lanes: Lanes<S::In>,
     /// Makes the lanes' exits; the type of the results is known only to it.
     exits: MakeExits,
 }
@@ -107,9 +108,9 @@ where
         P: Clone + Send + Sync + 'static,
         C: Build<Head = FromGroup<P, ByKey<B::Out, K, KF>>>,
     {
+        let call = (name, Location::caller());
         let (route, select) = (self.key.clone(), ByKey::new(self.key));
-        let location = Location::caller();
-        self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
+        self.stream.grouped(call, (select, None), template, move |op, closing, from, ports| {
             closing.assembler.lanes(from, op, ports, 0, by_hash(route))
         })
     }
@@ -131,9 +132,9 @@ where
         P: Clone + Send + Sync + 'static,
         C: Build<Head = FromGroup<P, ByKeyAndRange<B::Out, K, V, KF, VF>>>,
     {
+        let call = (name, Location::caller());
         let (route, select) = (self.key.clone(), ByKeyAndRange::new(self.key, value));
-        let location = Location::caller();
-        self.stream.grouped(name, location, select, template, move |op, closing, from, ports| {
+        self.stream.grouped(call, (select, None), template, move |op, closing, from, ports| {
             closing.assembler.lanes(from, op, ports, 0, by_hash(route))
         })
     }
@@ -151,7 +152,69 @@ where
         C: Build<Head = FromGroup<P, BySet<B::Out, K, KF>>>,
     {
         let select = BySet::new(self.key);
-        self.stream.grouped(name, Location::caller(), select, template, to_all)
+        self.stream.grouped((name, Location::caller()), (select, None), template, to_all)
+    }
+}
+
+impl<B, K, KF, A> Stream<WindowOp<B, K, KF, Windows, A>>
+where
+    B: Build,
+    K: Hash + Eq + Clone + Send + 'static,
+    KF: Fn(&B::Out) -> K + Clone + Send + Sync + 'static,
+    A: Aggregate<B::Out, Out: Clone>,
+{
+    /// A group as by [`KeyedStream::group`], whose members get the windows of their key, and share
+    /// them: each event goes into one slice, however many members its key has, and keys without
+    /// members keep nothing. What a member gets is what it would of a window of its own in its
+    /// template: of the events since it was added, and no others. Only tumbling and hopping windows
+    /// can be shared.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use mizzle::{Engine, Query, Windows, source};
+    /// use mizzle::aggregate::max;
+    /// use mizzle::stream::Member;
+    /// use mizzle::time::Timestamp;
+    ///
+    /// let readings = (0..120i64).map(|n| (n, if n % 2 == 0 { "cellar" } else { "attic" }, n % 50));
+    /// let query = Query::new("temperatures");
+    /// let (limits, results) = query
+    ///     .source("readings", source::from_iter(readings, |r| Timestamp::from_secs(r.0)))
+    ///     .key_by(|&(_, room, _)| room)
+    ///     .window(Windows::tumbling(Duration::from_secs(60)))
+    ///     .aggregate(max(|&(_, _, degrees): &(i64, &str, i64)| degrees))
+    ///     .group("limits", |member: Member<i64, _>| {
+    ///         member.filter(|(limit, window)| window.value > Some(*limit)).map(|(_, window)| window.end)
+    ///     });
+    /// let found = results.collect();
+    /// let low = limits.add("cellar", 40)?;
+    /// limits.add("cellar", 48)?;
+    /// let engine = Engine::new()?;
+    /// engine.submit(query)?.wait();
+    /// let minutes = |n| Timestamp::from_secs(60 * n);
+    /// assert_eq!(found.values(), [(low, minutes(1)), (low, minutes(2))]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn group<P, C>(
+        self,
+        name: &str,
+        template: impl FnOnce(Member<P, ByWindow<B::Out, K, KF, A>>) -> Stream<C>,
+    ) -> (Group<K, P, C::Out>, BoxedStream<(MemberId, C::Out)>)
+    where
+        P: Clone + Send + Sync + 'static,
+        C: Build<Head = FromGroup<P, ByWindow<B::Out, K, KF, A>>>,
+    {
+        let Stream { graph, mut draft, build } = self;
+        let WindowOp { upstream, op, key, windows, aggregate, .. } = build;
+        // It becomes the first operator of the template.
+        draft.ops.pop();
+        let stream = Stream { graph, draft, build: upstream };
+        let call = (name, Location::caller());
+        let (route, select) = (key.clone(), ByWindow::new(op, windows, key, aggregate));
+        stream.grouped(call, (select, Some(op)), template, move |op, closing, from, ports| {
+            closing.assembler.lanes(from, op, ports, 0, by_hash(route))
+        })
     }
 }
 
@@ -197,20 +260,21 @@ where
         C: Build<Head = FromGroup<P, ByRange<B::Out, V, VF>>>,
     {
         let select = ByRange::new(value);
-        self.grouped(name, Location::caller(), select, template, to_all)
+        self.grouped((name, Location::caller()), (select, None), template, to_all)
     }
+}
 
+impl<B: Build> Stream<B> {
     fn grouped<P, S, C, U>(
         self,
-        name: &str,
-        location: &'static Location<'static>,
-        select: S,
+        (name, location): (&str, &'static Location<'static>),
+        (select, shared): (S, Option<OpId>),
         template: impl FnOnce(Member<P, S>) -> Stream<C>,
         outlet: impl FnOnce(OpId, &mut Closing<'_>, usize, &[Arc<Port<B::Out>>]) -> U + 'static,
     ) -> (Group<S::On, P, C::Out>, BoxedStream<(MemberId, C::Out)>)
     where
         P: Clone + Send + Sync + 'static,
-        S: Select<Event = B::Out>,
+        S: Select<In = B::Out>,
         C: Build<Head = FromGroup<P, S>>,
         U: Consumer<B::Out>,
     {
@@ -226,9 +290,14 @@ where
             lanes: lanes.clone(),
             exits: exits.clone(),
         };
-        let head = Head::Group { op };
-        let member = Stream::new(&graph, head, vec![self.draft.segment], (op, Duty::Sink), build);
+        let head = Head::Group { op, shared };
+        let mut member =
+            Stream::new(&graph, head, vec![self.draft.segment], (op, Duty::Sink), build);
         let segment = member.draft.segment;
+        if let Some(shared) = shared {
+            graph.borrow_mut().add_op(segment, shared);
+            member.draft.ops.push(shared);
+        }
         let made = template(member);
         if made.draft.segment != segment {
             made.refuse(format!("it is not the template of group {name:?}"));

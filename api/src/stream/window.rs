@@ -80,11 +80,11 @@ where
     W: WindowKind<B::Out, K>,
     A: Aggregate<B::Out>,
 {
-    upstream: B,
-    op: OpId,
-    key: KF,
-    windows: W,
-    aggregate: A,
+    pub(super) upstream: B,
+    pub(super) op: OpId,
+    pub(super) key: KF,
+    pub(super) windows: W,
+    pub(super) aggregate: A,
     codec: Option<Codec<W::State<A::Acc>>>,
     keyed: bool,
 }

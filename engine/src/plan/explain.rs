@@ -105,13 +105,17 @@ impl Plan {
         if site.shape == Shape::Keyed {
             text.push_str(" per key");
         }
-        if self
-            .spec
-            .segments
-            .iter()
-            .any(|segment| matches!(segment.head, Head::Group { .. }) && segment.ops.contains(&op))
-        {
-            text.push_str(" per member");
+        let group = self.spec.segments.iter().find_map(|segment| match segment.head {
+            Head::Group { shared, .. } if segment.ops.contains(&op) => Some(shared),
+            _ => None,
+        });
+        match group {
+            Some(shared) if shared != Some(op) => text.push_str(" per member"),
+            Some(_) if site.shape == Shape::Keyed => {
+                text.push_str(", slices shared by members on the same key");
+            }
+            Some(_) => text.push_str(", slices shared by all members"),
+            None => {}
         }
         text
     }

@@ -83,6 +83,8 @@ pub enum Head {
     Group {
         /// The operator that stands for the group in reports.
         op: OpId,
+        /// The window among the segment's operators whose slices the members of a key share.
+        shared: Option<OpId>,
     },
     /// One other segment whose time stamps are assigned anew.
     Retimed {

@@ -179,7 +179,7 @@ impl Assembler {
         segment: usize,
         program: Program<S, P, C>,
         group: &GroupCore<S::On, P>,
-    ) -> Vec<Arc<Port<S::Event>>>
+    ) -> Vec<Arc<Port<S::In>>>
     where
         S: Select,
         P: Clone + Send + Sync + 'static,

@@ -13,22 +13,22 @@ use mizzle::sink::Collected;
 use mizzle::stream::Member;
 use mizzle::time::Watermarks;
 use mizzle::{
-    Build, Engine, MemberId, ProcessCx, ProcessOp, PushHandle, Query, QueryHandle, Status, Stream,
-    Windowed, Windows,
+    Build, Engine, Group, MemberId, ProcessCx, ProcessOp, PushHandle, Query, QueryHandle, Status,
+    Stream, Windowed, Windows,
 };
 use proptest::prelude::*;
 
 use crate::faults::{at, budget, eventually, ms};
 
 /// Time in milliseconds, key, value.
-type Item = (i64, u8, i64);
+pub(super) type Item = (i64, u8, i64);
 /// What a template gives: when, and what.
-type Found = (i64, i64);
+pub(super) type Found = (i64, i64);
 
 const PHASE: i64 = 100;
 
 /// At this value templates panic.
-const PANIC: i64 = 97;
+pub(super) const PANIC: i64 = 97;
 
 fn checked((factor, (time, _, value)): (i64, Item)) -> Found {
     assert_ne!(value, PANIC, "ninety-seven");
@@ -42,6 +42,45 @@ trait Template: Copy + Send + 'static {
         stream: Stream<B>,
         flag: bool,
     ) -> Stream<impl Build<Out = Found, Head = B::Head>>;
+}
+
+/// What members do, in a group and each in a query of its own.
+pub(super) trait Kind: Copy {
+    fn group<B: Build<Out = Item>>(
+        self,
+        items: Stream<B>,
+        flag: bool,
+    ) -> (Group<u8, i64, Found>, Collected<(MemberId, Found)>);
+
+    /// With the parameter that `factor` gives.
+    fn alone<B: Build<Out = Item>>(
+        self,
+        items: Stream<B>,
+        factor: impl Fn() -> i64 + Send + Sync + 'static,
+        flag: bool,
+    ) -> Collected<Found>;
+}
+
+impl<T: Template> Kind for T {
+    fn group<B: Build<Out = Item>>(
+        self,
+        items: Stream<B>,
+        flag: bool,
+    ) -> (Group<u8, i64, Found>, Collected<(MemberId, Found)>) {
+        let (group, results) = items
+            .key_by(|item| item.1)
+            .group("group", |member: Member<i64, _>| self.on(member, flag));
+        (group, results.collect())
+    }
+
+    fn alone<B: Build<Out = Item>>(
+        self,
+        items: Stream<B>,
+        factor: impl Fn() -> i64 + Send + Sync + 'static,
+        flag: bool,
+    ) -> Collected<Found> {
+        self.on(items.map(move |item| (factor(), item)), flag).collect()
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -148,14 +187,14 @@ enum Step {
 }
 
 #[derive(Clone, Debug)]
-struct Case {
+pub(super) struct Case {
     phases: Vec<(Vec<Step>, Vec<(i64, u8, i64)>)>,
     workers: usize,
     batch: usize,
     flag: bool,
 }
 
-fn case() -> impl Strategy<Value = Case> {
+pub(super) fn case() -> impl Strategy<Value = Case> {
     let step = prop_oneof![
         4 => (0..4u8, 1..5i64).prop_map(|(key, factor)| Step::Add(key, factor)),
         1 => (0..16usize).prop_map(Step::Remove),
@@ -180,22 +219,20 @@ struct Single {
 }
 
 impl Single {
-    fn new<T: Template>(
+    fn new(
         engine: &Engine,
         id: MemberId,
         key: u8,
         factor: i64,
-        template: T,
+        kind: impl Kind,
         flag: bool,
     ) -> Self {
         let query = Query::new("single");
         let (push, items) = query.push_source("items", |item: &Item| at(item.0));
         let factor = Arc::new(AtomicI64::new(factor));
         let current = factor.clone();
-        let items = items
-            .watermarks(Watermarks::bounded(ms(1_000_000)))
-            .map(move |item| (current.load(Ordering::SeqCst), item));
-        let found = template.on(items, flag).collect();
+        let items = items.watermarks(Watermarks::bounded(ms(1_000_000)));
+        let found = kind.alone(items, move || current.load(Ordering::SeqCst), flag);
         let handle = engine.submit(query).unwrap();
         Self { id, key, factor, push: Some(push), handle, found, sent: 0 }
     }
@@ -216,16 +253,13 @@ fn quiet(handle: &QueryHandle, sent: u64) -> bool {
     handle.status().is_over() || (idle && taken(handle) >= sent)
 }
 
-fn run<T: Template>(case: &Case, template: T) {
+pub(super) fn run(case: &Case, kind: impl Kind) {
     let engine = Engine::builder().workers(case.workers).batch(case.batch).build().unwrap();
     let alone = crate::faults::engine(1);
     let query = Query::new("group");
     let (push, items) = query.push_source("items", |item: &Item| at(item.0));
-    let (group, results) = items
-        .watermarks(Watermarks::bounded(ms(1_000_000)))
-        .key_by(|item| item.1)
-        .group("group", |member: Member<i64, _>| template.on(member, case.flag));
-    let found = results.collect();
+    let items = items.watermarks(Watermarks::bounded(ms(1_000_000)));
+    let (group, found) = kind.group(items, case.flag);
     let handle = engine.submit(query).unwrap();
     let (mut living, mut gone): (Vec<Single>, Vec<Single>) = (Vec::new(), Vec::new());
     let mut sent = 0;
@@ -244,7 +278,7 @@ fn run<T: Template>(case: &Case, template: T) {
             match *step {
                 Step::Add(key, factor) => {
                     let id = group.add(key, factor).unwrap();
-                    let single = Single::new(&alone, id, key, factor, template, case.flag);
+                    let single = Single::new(&alone, id, key, factor, kind, case.flag);
                     single.push.as_ref().unwrap().advance(at(begin));
                     living.push(single);
                 }

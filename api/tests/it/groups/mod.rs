@@ -1,6 +1,7 @@
 //! Groups of queries, as a user would use them.
 
 mod equal;
+mod sharing;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

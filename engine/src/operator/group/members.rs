@@ -12,7 +12,8 @@ use super::lane::{Change, LaneCounts};
 use super::pages::{Living, NOWHERE, Pages};
 use super::{MemberId, Select, Watch};
 use crate::event::{Batch, Event};
-use crate::operator::{Consumer, Cx, Failure, Note, OpId, contained, panic_message};
+use crate::operator::window::clock_at;
+use crate::operator::{Consumer, Cx, Failure, Note, OpId, contained, earlier, panic_message};
 use crate::state::{StateError, Visit};
 use crate::time::{Timestamp, is_due};
 
@@ -78,7 +79,7 @@ pub struct LaneState<S: Select, P, M> {
     pub(super) failures: HashMap<u32, (MemberId, String)>,
     /// Who gets the events that were looked up. Kept for its room.
     hits: Hits,
-    watermark: Timestamp,
+    pub(super) watermark: Timestamp,
     pub(super) counts: LaneCounts,
     exit: Box<dyn Exit>,
     /// The seat of the member whose functions are running, and what had been emitted before.
@@ -151,7 +152,7 @@ where
     }
 
     /// Ends a member. Its seat is kept until it is removed.
-    fn fail(&self, lane: &mut LaneState<S, P, C::State>, seat: u32, failure: Failure) {
+    pub(super) fn fail(&self, lane: &mut LaneState<S, P, C::State>, seat: u32, failure: Failure) {
         let LaneState { index, pages, owns, .. } = lane;
         // The user's `Eq`, `Hash` and `Drop` may panic too.
         contained(|| S::remove(index, seat, pages));
@@ -189,9 +190,36 @@ where
                 cx.counters.failed += 1;
             }
         }
-        counts.events += events.len() as u64;
-        counts.unmatched += hits.unmatched;
         counts.handed += hits.handed;
+    }
+
+    /// Hands a batch of what members get to those who get it, and leaves it empty. How many of these
+    /// events were for nobody.
+    #[inline]
+    pub(super) fn hand_all(
+        &self,
+        lane: &mut LaneState<S, P, C::State>,
+        cx: &mut Cx,
+        batch: &mut Batch<S::Event>,
+    ) -> u64 {
+        let (before, mut unmatched) = (cx.gathering().emitted, 0);
+        let (events, late) = batch.parts();
+        let mut late = late.into_iter();
+        let next_late = late.next().unwrap_or(NOWHERE);
+        let events = events.drain(..);
+        let mut at = At { events, position: 0, late, next_late, next: 0, present: None };
+        while !at.events.as_slice().is_empty() {
+            let ahead = at.events.as_slice();
+            self.find(lane, cx, &ahead[..ahead.len().min(TOGETHER)]);
+            at.next = 0;
+            let hits = std::mem::take(&mut lane.hits);
+            unmatched += hits.unmatched;
+            self.caught(lane, cx, |lane, cx| self.hand_out(lane, cx, &hits, &mut at));
+            lane.hits = hits;
+        }
+        lane.at_work = NOWHERE;
+        lane.counts.results += cx.gathering().emitted - before;
+        unmatched
     }
 
     /// Hands the events that were looked up to those who get them. Goes on where it was after a
@@ -211,8 +239,7 @@ where
             let Some(time) = at.events.as_slice().first().map(|event| event.time) else { return };
             let late = at.position == at.next_late;
             if cx.ordered && !late {
-                // As windows do: an event at the last instant closes nothing.
-                self.fire(lane, cx, time.min(Timestamp::MAX.previous()));
+                self.fire(lane, cx, clock_at(time));
             }
             at.position += 1;
             at.next += 1;
@@ -343,6 +370,20 @@ where
         }
     }
 
+    /// As [`fire`](Self::fire), through members' panics.
+    pub(super) fn fire_all(
+        &self,
+        lane: &mut LaneState<S, P, C::State>,
+        cx: &mut Cx,
+        clock: Timestamp,
+    ) {
+        if lane.is_due(clock) {
+            let before = cx.gathering().emitted;
+            self.caught(lane, cx, |lane, cx| self.fire(lane, cx, clock));
+            lane.counts.results += cx.gathering().emitted - before;
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn fire_next(&self, lane: &mut LaneState<S, P, C::State>, cx: &mut Cx) {
@@ -363,7 +404,7 @@ where
     }
 }
 
-impl<S, P, C> Consumer<S::Event> for Members<S, P, C>
+impl<S, P, C> Consumer<S::In> for Members<S, P, C>
 where
     S: Select,
     P: Clone + Send + Sync + 'static,
@@ -390,30 +431,16 @@ where
         }
     }
 
-    fn event(&self, lane: &mut Self::State, cx: &mut Cx, event: Event<S::Event>) {
+    fn event(&self, lane: &mut Self::State, cx: &mut Cx, event: Event<S::In>) {
         let mut batch = Batch::default();
         batch.push(event, cx.late);
         self.batch(lane, cx, &mut batch);
     }
 
-    fn batch(&self, lane: &mut Self::State, cx: &mut Cx, batch: &mut Batch<S::Event>) {
+    fn batch(&self, lane: &mut Self::State, cx: &mut Cx, batch: &mut Batch<S::In>) {
         lane.exit.open(cx, self.program.group);
-        let before = cx.gathering().emitted;
-        let (events, late) = batch.parts();
-        let mut late = late.into_iter();
-        let next_late = late.next().unwrap_or(NOWHERE);
-        let events = events.drain(..);
-        let mut at = At { events, position: 0, late, next_late, next: 0, present: None };
-        while !at.events.as_slice().is_empty() {
-            let ahead = at.events.as_slice();
-            self.find(lane, cx, &ahead[..ahead.len().min(TOGETHER)]);
-            at.next = 0;
-            let hits = std::mem::take(&mut lane.hits);
-            self.caught(lane, cx, |lane, cx| self.hand_out(lane, cx, &hits, &mut at));
-            lane.hits = hits;
-        }
-        lane.at_work = NOWHERE;
-        lane.counts.results += cx.gathering().emitted - before;
+        lane.counts.events += batch.len() as u64;
+        S::take(self, lane, cx, batch);
     }
 
     fn note(&self, lane: &mut Self::State, cx: &mut Cx, note: Note) {
@@ -424,21 +451,22 @@ where
 
     fn watermark(&self, lane: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
         lane.exit.open(cx, self.program.group);
+        S::advance(self, lane, cx, watermark);
         lane.watermark = watermark;
-        let before = cx.gathering().emitted;
-        self.caught(lane, cx, |lane, cx| self.fire(lane, cx, watermark));
-        lane.counts.results += cx.gathering().emitted - before;
+        self.fire_all(lane, cx, watermark);
         lane.exit.watermark(cx, watermark);
     }
 
     fn end(&self, lane: &mut Self::State, cx: &mut Cx) {
         lane.exit.open(cx, self.program.group);
+        let before = lane.exit.gathered(cx);
+        S::advance(self, lane, cx, Timestamp::MAX);
         let pages = &lane.pages;
         let seats = pages.living().map(|(seat, _)| (pages.slot(seat).armed, seat));
         let mut order: Vec<_> = seats.collect();
         order.sort_unstable();
         let mut order = order.into_iter();
-        let (before, emitted) = (lane.exit.gathered(cx), cx.gathering().emitted);
+        let emitted = cx.gathering().emitted;
         self.caught(lane, cx, |lane, cx| {
             let chain = &self.program.chain;
             for (_, seat) in order.by_ref() {
@@ -459,7 +487,8 @@ where
     }
 
     fn next_timer(&self, lane: &Self::State) -> Option<Timestamp> {
-        lane.timers.peek().map(|Reverse((due, ..))| *due)
+        let timer = lane.timers.peek().map(|Reverse((due, ..))| *due);
+        earlier(S::next_due(&lane.index), timer)
     }
 
     /// Who is a member is not written down yet, so a group cannot be saved.

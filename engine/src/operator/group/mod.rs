@@ -27,6 +27,7 @@ mod select;
 mod tags;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub use exit::{Exit, Exits, Full, Mailbox, OwnExit, Results};
 pub use hits::Hits;
@@ -36,6 +37,7 @@ pub use members::{LaneState, Members, Program};
 pub(super) use pages::Name;
 pub use pages::{BUCKETS, Places};
 pub use select::{ByKey, ByKeyAndRange, ByRange, BySet, KeyIndex, Select};
+pub use windows::{ByWindow, WindowIndex};
 
 use super::Failure;
 

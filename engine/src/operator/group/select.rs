@@ -6,14 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::hits::Hits;
 use super::intervals::{Intervals, Span};
+use super::members::{LaneState, Members};
 use super::pages::{BUCKETS, NOWHERE, Places};
 use super::tags::Tags;
-use crate::event::Event;
+use crate::event::{Batch, Event};
+use crate::operator::{Consumer, Cx};
 use crate::state::{Keyed, hash};
+use crate::time::Timestamp;
 
 /// How events find the members that they are for.
-pub trait Select: Send + Sync + 'static {
-    /// What is selected.
+pub trait Select: Sized + Send + Sync + 'static {
+    /// What comes into a lane.
+    type In: Send + 'static;
+    /// What members get: what comes in, or what is made of it for several of them.
     type Event: Clone + Send + 'static;
     /// What a member says that it wants.
     type On: Clone + Send + 'static;
@@ -48,6 +53,55 @@ pub trait Select: Send + Sync + 'static {
         places: &impl Places<Self::On>,
         hits: &mut Hits,
     );
+
+    /// Has the members of a lane get what they are to get of what has come in, and leaves that empty.
+    fn take<P, C>(
+        members: &Members<Self, P, C>,
+        lane: &mut LaneState<Self, P, C::State>,
+        cx: &mut Cx,
+        batch: &mut Batch<Self::In>,
+    ) where
+        P: Clone + Send + Sync + 'static,
+        C: Consumer<(P, Self::Event)>;
+
+    /// Has them get what is due at `clock`, before timers of their own fire.
+    #[inline(always)]
+    fn advance<P, C>(
+        _members: &Members<Self, P, C>,
+        _lane: &mut LaneState<Self, P, C::State>,
+        _cx: &mut Cx,
+        _clock: Timestamp,
+    ) where
+        P: Clone + Send + Sync + 'static,
+        C: Consumer<(P, Self::Event)>,
+    {
+    }
+
+    /// When the next such thing is due.
+    fn next_due(_index: &Self::Index) -> Option<Timestamp> {
+        None
+    }
+}
+
+/// What is the same wherever members get what comes in as it is.
+macro_rules! as_it_comes {
+    ($event:ty) => {
+        type In = $event;
+        type Event = $event;
+
+        #[inline(always)]
+        fn take<P, C>(
+            members: &Members<Self, P, C>,
+            lane: &mut LaneState<Self, P, C::State>,
+            cx: &mut Cx,
+            batch: &mut Batch<$event>,
+        ) where
+            P: Clone + Send + Sync + 'static,
+            C: Consumer<(P, $event)>,
+        {
+            lane.counts.unmatched += members.hand_all(lane, cx, batch);
+        }
+    };
 }
 
 /// The bucket of a hash: the same bits in the same way as a router picks a shard, so that the lane of
@@ -75,7 +129,8 @@ where
     K: Hash + Eq + Clone + Send + 'static,
     F: Fn(&T) -> K + Send + Sync + 'static,
 {
-    type Event = T;
+    as_it_comes!(T);
+
     type On = K;
     type Index = KeyIndex<K>;
 
@@ -205,7 +260,8 @@ where
     V: PartialOrd + Clone + Send + 'static,
     F: Fn(&T) -> V + Send + Sync + 'static,
 {
-    type Event = T;
+    as_it_comes!(T);
+
     type On = Span<V>;
     type Index = Intervals<V>;
 
@@ -262,7 +318,8 @@ where
     F: Fn(&T) -> K + Send + Sync + 'static,
     G: Fn(&T) -> V + Send + Sync + 'static,
 {
-    type Event = T;
+    as_it_comes!(T);
+
     type On = (K, Span<V>);
     type Index = Keyed<K, Intervals<V>>;
 
@@ -326,7 +383,8 @@ where
     K: Hash + Eq + Clone + Send + 'static,
     F: Fn(&T) -> K + Send + Sync + 'static,
 {
-    type Event = T;
+    as_it_comes!(T);
+
     /// A key that comes twice counts once.
     type On = Vec<K>;
     type Index = Keyed<K, Vec<u32>>;

@@ -1,3 +1,5 @@
+mod windows;
+
 use std::sync::Arc;
 
 use super::*;
@@ -85,7 +87,7 @@ struct Lane<C: Consumer<T>, T, R> {
     types: std::marker::PhantomData<T>,
 }
 
-fn lane<S, P, C, R>(select: S, chain: C, ordered: bool) -> Lane<Members<S, P, C>, S::Event, R>
+fn lane<S, P, C, R>(select: S, chain: C, ordered: bool) -> Lane<Members<S, P, C>, S::In, R>
 where
     S: Select,
     P: Clone + Send + Sync + 'static,
@@ -156,7 +158,7 @@ fn remove<On, P>(place: u32, generation: u32) -> Change<On, P> {
 
 type Pair = (&'static str, i64);
 
-fn by_name() -> impl Select<Event = Pair, On = &'static str> {
+fn by_name() -> impl Select<In = Pair, Event = Pair, On = &'static str> {
     ByKey::new(|pair: &Pair| pair.0)
 }
 

@@ -39,6 +39,7 @@ pub use operator::Window;
 pub use processing::ProcessingWindow;
 pub use session::{SessionState, SessionWindow, Sessions};
 pub use slices::WindowState;
+pub(super) use slices::{Nowhere, Slices, clock_at};
 pub use updates::{Trigger, Updatable, Updates};
 
 use crate::time::Timestamp;
@@ -209,7 +210,7 @@ pub struct Grid {
 }
 
 impl Grid {
-    fn new(windows: &Windows) -> Self {
+    pub fn new(windows: &Windows) -> Self {
         let micros = |duration: Duration| duration.as_micros() as i128;
         Self {
             size: micros(windows.size),

@@ -66,7 +66,7 @@ impl<K, KF, A, N, Acc> Window<K, KF, A, N, Acc> {
     {
         // What a window gives is on time, whatever the event before it was.
         cx.late = false;
-        while let Some(due) = state.due().filter(|&due| is_due(due, clock)) {
+        while let Some(due) = state.slices.due().filter(|&due| is_due(due, clock)) {
             let time = due.previous();
             let close = || state.close_next(&self.grid, &self.aggregate);
             let Closed { start, end, mut table } = cx.call(self.op, time, close);
@@ -81,7 +81,7 @@ impl<K, KF, A, N, Acc> Window<K, KF, A, N, Acc> {
             }
             state.keep(table);
         }
-        state.close_until(clock);
+        state.slices.close_until(clock);
     }
 }
 
@@ -105,7 +105,7 @@ impl<K, KF, A, N, Acc> Window<K, KF, A, N, Acc> {
             if cx.refuses_late() {
                 return false;
             }
-            if let Some(clock) = state.0.closes_at(time) {
+            if let Some(clock) = state.0.slices.closes_at(time) {
                 self.close_due(state, cx, clock);
             }
         }
@@ -136,10 +136,10 @@ where
     #[inline(always)]
     fn event(&self, state: &mut Self::State, cx: &mut Cx, Event { time, value }: Event<T>) {
         let refused = cx.late & cx.ordered;
-        if (refused || !state.0.is_recent(time)) && !self.find_slice(state, cx, time) {
+        if (refused || !state.0.slices.is_recent(time)) && !self.find_slice(state, cx, time) {
             return;
         }
-        let table = state.0.recent();
+        let table = state.0.slices.recent();
         let on_panic = cx.on_panic(self.op, time);
         let acc = table.entry((self.key)(&value), || self.aggregate.create());
         self.aggregate.add(acc, &value);
@@ -161,7 +161,7 @@ where
     }
 
     fn next_timer(&self, state: &Self::State) -> Option<Timestamp> {
-        earlier(state.0.due(), self.next.next_timer(&state.1))
+        earlier(state.0.slices.due(), self.next.next_timer(&state.1))
     }
 
     fn visit(&self, state: &mut Self::State, visit: &mut dyn Visit) -> Result<(), StateError> {

@@ -16,14 +16,23 @@ const SPARES: usize = 4;
 
 /// What a window operator remembers.
 #[derive(Serialize, Deserialize)]
+#[serde(transparent)]
 #[serde(bound(
     serialize = "K: Serialize, Acc: Serialize",
     deserialize = "K: Deserialize<'de> + Hash + Eq, Acc: Deserialize<'de>"
 ))]
 pub struct WindowState<K, Acc> {
+    pub(super) slices: Slices<Table<K, Acc>>,
+    #[serde(skip)]
+    spares: Vec<Table<K, Acc>>,
+}
+
+/// The open slices of windows, each with a `C` of what came into it.
+#[derive(Serialize, Deserialize)]
+pub(in crate::operator) struct Slices<C> {
     /// In order of time; each belongs to a window that is still open. One has its place here: most
     /// windows are tumbling, and a member of a group that waits for memory twice is slow.
-    slices: SmallVec<[Slice<K, Acc>; 1]>,
+    slices: SmallVec<[Slice<C>; 1]>,
     /// The slice of the last event.
     #[serde(skip)]
     recent: usize,
@@ -33,23 +42,17 @@ pub struct WindowState<K, Acc> {
     due_at: Timestamp,
     /// Every window that ends at or before this is closed.
     closed: i128,
-    #[serde(skip)]
-    spares: Vec<Table<K, Acc>>,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(bound(
-    serialize = "K: Serialize, Acc: Serialize",
-    deserialize = "K: Deserialize<'de> + Hash + Eq, Acc: Deserialize<'de>"
-))]
-struct Slice<K, Acc> {
+struct Slice<C> {
     /// The first and the last instant in it: unlike an end, the last instant is always a time stamp.
     first: Timestamp,
     last: Timestamp,
-    table: Table<K, Acc>,
+    content: C,
 }
 
-impl<K, Acc> Slice<K, Acc> {
+impl<C> Slice<C> {
     #[inline(always)]
     fn contains(&self, time: Timestamp) -> bool {
         self.first <= time && time <= self.last
@@ -58,59 +61,82 @@ impl<K, Acc> Slice<K, Acc> {
 
 /// Why an event has no slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Nowhere {
+pub(in crate::operator) enum Nowhere {
     /// No window is there.
     Gap,
     /// Every window there has closed.
     Closed,
 }
 
-impl<K, Acc> WindowState<K, Acc> {
-    pub(super) fn new() -> Self {
+/// The window that closes next.
+pub(in crate::operator) struct Next {
+    end: i128,
+    /// How many slices are in it.
+    within: usize,
+    /// How many slices are in no later window.
+    over: usize,
+}
+
+impl Next {
+    /// The first instant in it, and the first one after it.
+    pub fn bounds(&self, grid: &Grid) -> (Timestamp, Timestamp) {
+        (saturated(self.end - grid.size), saturated(self.end))
+    }
+}
+
+impl<C> Slices<C> {
+    pub fn new() -> Self {
         Self {
             slices: SmallVec::new(),
             recent: 0,
             due: i128::MAX,
             due_at: Timestamp::MAX,
             closed: i128::from(i64::MIN),
-            spares: Vec::new(),
         }
     }
 
     /// When the next window closes.
-    pub(super) fn due(&self) -> Option<Timestamp> {
+    pub fn due(&self) -> Option<Timestamp> {
         if self.slices.is_empty() { None } else { Some(self.due_at) }
     }
 
     /// The clock of an ordered chain at an event at `time`, if a window is due then.
     #[inline(always)]
-    pub(super) fn closes_at(&self, time: Timestamp) -> Option<Timestamp> {
-        // An end past the last instant saturates there, so an event at the last instant must not
-        // close the window that it belongs to.
-        Some(time.min(Timestamp::MAX.previous())).filter(|&clock| is_due(self.due_at, clock))
+    pub fn closes_at(&self, time: Timestamp) -> Option<Timestamp> {
+        Some(clock_at(time)).filter(|&clock| is_due(self.due_at, clock))
     }
 
     /// Whether an event at `time` belongs to the recent slice: that of the event before. In an
     /// ordered chain nothing is due then: what was due at the slice's first instant fired when it was
     /// opened, and windows end between slices.
     #[inline(always)]
-    pub(super) fn is_recent(&self, time: Timestamp) -> bool {
+    pub fn is_recent(&self, time: Timestamp) -> bool {
         self.slices.get(self.recent).is_some_and(|slice| slice.contains(time))
     }
 
-    /// The recent slice's table.
+    /// What came into the recent slice.
     #[inline(always)]
-    pub(super) fn recent(&mut self) -> &mut Table<K, Acc> {
-        &mut self.slices[self.recent].table
+    pub fn recent(&mut self) -> &mut C {
+        &mut self.slices[self.recent].content
     }
 
-    /// Makes the slice of an event at `time` the recent one.
-    pub(super) fn find_or_open(&mut self, grid: &Grid, time: Timestamp) -> Result<(), Nowhere> {
-        self.recent = self.position(grid, time)?;
+    /// Makes the slice of an event at `time` the recent one. If it is new, `make` gives what is in it.
+    pub fn find_or_open(
+        &mut self,
+        grid: &Grid,
+        time: Timestamp,
+        make: impl FnOnce() -> C,
+    ) -> Result<(), Nowhere> {
+        self.recent = self.position(grid, time, make)?;
         Ok(())
     }
 
-    fn position(&mut self, grid: &Grid, time: Timestamp) -> Result<usize, Nowhere> {
+    fn position(
+        &mut self,
+        grid: &Grid,
+        time: Timestamp,
+        make: impl FnOnce() -> C,
+    ) -> Result<usize, Nowhere> {
         let position = self.slices.partition_point(|slice| slice.last < time);
         if self.slices.get(position).is_some_and(|slice| slice.contains(time)) {
             return Ok(position);
@@ -122,8 +148,7 @@ impl<K, Acc> WindowState<K, Acc> {
             return Err(Nowhere::Closed);
         }
         self.set_due(if self.slices.is_empty() { end } else { self.due.min(end) });
-        let table = self.spares.pop().unwrap_or_default();
-        self.slices.insert(position, Slice { first, last, table });
+        self.slices.insert(position, Slice { first, last, content: make() });
         Ok(position)
     }
 
@@ -133,8 +158,59 @@ impl<K, Acc> WindowState<K, Acc> {
     }
 
     /// Nothing more is due up to `clock`.
-    pub(super) fn close_until(&mut self, clock: Timestamp) {
+    pub fn close_until(&mut self, clock: Timestamp) {
         self.closed = self.closed.max(clock.as_micros().into());
+    }
+
+    /// The window that closes next; there is one.
+    pub fn next(&self, grid: &Grid) -> Next {
+        let end = self.due;
+        // The window behind it that may have events starts here; nobody needs what is before.
+        let start_of_next = end - grid.size + grid.hop;
+        Next {
+            end,
+            within: self.slices.partition_point(|slice| micros(slice.first) < end),
+            over: self.slices.partition_point(|slice| micros(slice.last) < start_of_next),
+        }
+    }
+
+    /// What came into the slices of a window, in order of time.
+    pub fn within(&self, next: &Next) -> impl Iterator<Item = &C> + Clone {
+        self.slices[..next.within].iter().map(|slice| &slice.content)
+    }
+
+    /// What is in the slices.
+    pub fn contents(&mut self) -> impl Iterator<Item = &mut C> {
+        self.slices.iter_mut().map(|slice| &mut slice.content)
+    }
+
+    /// Closes the window that is next, and hands what came into slices that nobody needs any more to
+    /// `over`, the latest first.
+    pub fn close(&mut self, grid: &Grid, next: &Next, mut over: impl FnMut(C)) {
+        if next.over == 1 {
+            over(self.slices.remove(0).content);
+        } else {
+            self.slices.drain(..next.over).rev().for_each(|slice| over(slice.content));
+        }
+        self.recent = self.slices.len().saturating_sub(1);
+        self.closed = self.closed.max(next.end);
+        if let Some(slice) = self.slices.first() {
+            self.set_due(grid.end_after(self.closed.max(micros(slice.first))));
+        } else {
+            self.set_due(i128::MAX);
+        }
+    }
+}
+
+impl<K, Acc> WindowState<K, Acc> {
+    pub(super) fn new() -> Self {
+        Self { slices: Slices::new(), spares: Vec::new() }
+    }
+
+    /// Makes the slice of an event at `time` the recent one.
+    pub(super) fn find_or_open(&mut self, grid: &Grid, time: Timestamp) -> Result<(), Nowhere> {
+        let Self { slices, spares } = self;
+        slices.find_or_open(grid, time, || spares.pop().unwrap_or_default())
     }
 
     /// Gives an emptied table back.
@@ -143,7 +219,7 @@ impl<K, Acc> WindowState<K, Acc> {
             return;
         }
         // An operator without events keeps no more than it needs for the next one.
-        let limit = if self.slices.is_empty() { 1 } else { SPARES };
+        let limit = if self.slices.slices.is_empty() { 1 } else { SPARES };
         self.spares.truncate(limit);
         if self.spares.len() < limit {
             table.clear();
@@ -156,7 +232,7 @@ impl<K, Acc> WindowState<K, Acc> {
 impl<K, Acc> WindowState<K, Acc> {
     /// For how many keys there is room.
     pub(super) fn room(&self) -> usize {
-        let tables = self.slices.iter().map(|slice| &slice.table).chain(&self.spares);
+        let tables = self.slices.slices.iter().map(|slice| &slice.content).chain(&self.spares);
         let room = |table: &Table<K, Acc>| match table {
             Table::Only(_) => 1,
             Table::Many { index, entries } => entries.capacity().max(index.capacity()),
@@ -175,36 +251,31 @@ impl<K: Hash + Eq + Clone, Acc> WindowState<K, Acc> {
     where
         A: Aggregate<T, Acc = Acc>,
     {
-        let end = self.due;
-        let within = self.slices.partition_point(|slice| micros(slice.first) < end);
-        // The next window that may have events starts here; nobody needs what is before.
-        let start_of_next = end - grid.size + grid.hop;
-        let over = self.slices.partition_point(|slice| micros(slice.last) < start_of_next);
-        let table = if within == 1 && over == 1 {
-            self.slices.remove(0).table
+        let Self { slices, spares } = self;
+        let next = slices.next(grid);
+        let mut table = None;
+        if next.within == 1 && next.over == 1 {
+            slices.close(grid, &next, |only| table = Some(only));
         } else {
-            let mut merged = self.spares.pop().unwrap_or_default();
-            for slice in &self.slices[..within] {
-                merged.merge(&slice.table, aggregate);
-            }
-            for slice in self.slices.drain(..over).rev() {
-                let mut table = slice.table;
-                if self.spares.len() < SPARES && const { size_of::<K>() != 0 } {
-                    table.clear();
-                    self.spares.push(table);
+            let merged = table.insert(spares.pop().unwrap_or_default());
+            slices.within(&next).for_each(|slice| merged.merge(slice, aggregate));
+            slices.close(grid, &next, |mut over| {
+                if spares.len() < SPARES && const { size_of::<K>() != 0 } {
+                    over.clear();
+                    spares.push(over);
                 }
-            }
-            merged
-        };
-        self.recent = self.slices.len().saturating_sub(1);
-        self.closed = self.closed.max(end);
-        if let Some(slice) = self.slices.first() {
-            self.set_due(grid.end_after(self.closed.max(micros(slice.first))));
-        } else {
-            self.set_due(i128::MAX);
+            });
         }
-        Closed { start: saturated(end - grid.size), end: saturated(end), table }
+        let (start, end) = next.bounds(grid);
+        Closed { start, end, table: table.unwrap_or_default() }
     }
+}
+
+/// The clock of an ordered chain at an event at `time`. An end past the last instant saturates there, so
+/// an event at the last instant must not close the window that it belongs to.
+#[inline(always)]
+pub(in crate::operator) fn clock_at(time: Timestamp) -> Timestamp {
+    time.min(Timestamp::MAX.previous())
 }
 
 fn micros(time: Timestamp) -> i128 {

@@ -276,7 +276,7 @@ fn closed_windows_leave_nothing_of_their_keys() {
     let mut state = WindowState::<u64, u64>::new();
     for key in 0..100_000 {
         assert!(state.find_or_open(&grid, at(1)).is_ok());
-        *state.recent().entry(key, || 0) += 1;
+        *state.slices.recent().entry(key, || 0) += 1;
     }
     for window in 0..10 {
         assert!(state.find_or_open(&grid, at(window * 10 + 1)).is_ok());
@@ -284,7 +284,7 @@ fn closed_windows_leave_nothing_of_their_keys() {
         closed.table.drain().for_each(drop);
         state.keep(closed.table);
     }
-    assert_eq!(state.due(), None);
+    assert_eq!(state.slices.due(), None);
     assert_eq!(state.find_or_open(&grid, at(99)).err(), Some(Nowhere::Closed));
     assert!(state.room() <= 128, "{}", state.room());
 }
