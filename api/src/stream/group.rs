@@ -191,7 +191,7 @@ where
     /// limits.add("cellar", 48)?;
     /// let engine = Engine::new()?;
     /// engine.submit(query)?.wait();
-    /// let minutes = |n| Timestamp::from_secs(60 * n);
+    /// let minutes = |n: i64| Timestamp::from_secs(60 * n);
     /// assert_eq!(found.values(), [(low, minutes(1)), (low, minutes(2))]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
