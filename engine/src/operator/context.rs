@@ -32,11 +32,19 @@ pub struct Cx {
     pub(super) gathering: Option<Box<Gathering>>,
     // What few chains ever need is boxed: there may be a great many of them.
     pub(super) processing: Option<Box<ProcessingTime>>,
-    failure: Option<Box<Failure>>,
-    blame: Option<Box<(OpId, Timestamp)>>,
+    trouble: Option<Box<Trouble>>,
     /// The event being processed, in words, where the user asked for that.
     #[expect(clippy::box_collection, reason = "a pointer takes less than an empty collection")]
     pub(super) shown: Option<Box<String>>,
+}
+
+/// What went wrong in a batch.
+#[derive(Default)]
+struct Trouble {
+    /// Why an operator cannot go on.
+    failure: Option<Failure>,
+    /// Whose user function panicked, and at which event time.
+    blame: Option<(OpId, Timestamp)>,
 }
 
 /// What a group's lane gathers until a batch is over.
@@ -169,7 +177,7 @@ impl Cx {
     /// would become a call of its own.
     #[inline(always)]
     pub(super) fn on_panic(&mut self, operator: OpId, time: Timestamp) -> OnPanic<'_> {
-        OnPanic { blame: &mut self.blame, operator, time }
+        OnPanic { trouble: &mut self.trouble, operator, time }
     }
 
     /// Whether the event at hand is late and this chain does not take late events into account; it
@@ -192,16 +200,16 @@ impl Cx {
 
     /// Ends the query: an operator that cannot go on says why. The first reason counts.
     pub fn fail(&mut self, operator: OpId, time: Option<Timestamp>, message: impl Into<String>) {
-        if self.failure.is_none() {
-            let message = message.into();
-            let operator = Some(operator);
-            self.failure = Some(Box::new(Failure { operator, time, event: None, message }));
-        }
+        let failure = &mut self.trouble.get_or_insert_default().failure;
+        failure.get_or_insert_with(|| {
+            let (operator, message) = (Some(operator), message.into());
+            Failure { operator, time, event: None, message }
+        });
     }
 
     /// Takes the reason out, if an operator gave one.
     pub(crate) fn take_failure(&mut self) -> Option<Failure> {
-        self.failure.take().map(|failure| *failure)
+        self.trouble.as_mut()?.failure.take()
     }
 
     /// Takes the event in words, if one was being processed that is to be shown.
@@ -211,13 +219,13 @@ impl Cx {
 
     /// The operator whose user function panicked, and the event time, since the last call.
     pub(crate) fn take_blame(&mut self) -> Option<(OpId, Timestamp)> {
-        self.blame.take().map(|blame| *blame)
+        self.trouble.as_mut()?.blame.take()
     }
 }
 
 /// Dropped by an unwinding panic, it notes who is to blame.
 pub(super) struct OnPanic<'a> {
-    blame: &'a mut Option<Box<(OpId, Timestamp)>>,
+    trouble: &'a mut Option<Box<Trouble>>,
     operator: OpId,
     time: Timestamp,
 }
@@ -232,7 +240,7 @@ impl OnPanic<'_> {
 impl Drop for OnPanic<'_> {
     #[cold]
     fn drop(&mut self) {
-        *self.blame = Some(Box::new((self.operator, self.time)));
+        self.trouble.get_or_insert_default().blame = Some((self.operator, self.time));
     }
 }
 
