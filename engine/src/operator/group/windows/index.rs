@@ -132,7 +132,7 @@ impl<K, Acc> WindowIndex<K, Acc> {
 }
 
 impl<K: Hash + Eq, Acc> WindowIndex<K, Acc> {
-    /// The number of the share of `key`, or [`NOWHERE`].
+    /// The number of the share of `key`, or `NOWHERE`.
     #[inline(always)]
     pub fn find(&self, key: &K) -> u32 {
         self.find_tagged(Tags::tag(hash(key)), key)
