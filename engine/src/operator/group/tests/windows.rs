@@ -417,3 +417,27 @@ proptest! {
         same(&steps, shared, alone)?;
     }
 }
+
+/// A window in the template is due at 70, and one that all share cannot be made at 71.
+#[test]
+fn what_was_due_before_a_member_failed_comes_out() {
+    let event = |by| Step::Events(vec![(by, 1, 0)]);
+    let steps = [
+        Step::Enter(1),
+        Step::Watermark(13),
+        event(31),
+        Step::Watermark(35),
+        event(0),
+        event(0),
+        Step::Events(vec![(19, 1, 0), (0, 1, 0)]),
+        Step::Watermark(5),
+        Step::Watermark(18),
+    ];
+    let windows = Windows::hopping(Duration::from_secs(31), Duration::from_secs(4));
+    let shared = sharing(windows, &Values::default(), false, counted());
+    let (seen, failed) = drive(shared, &steps, false);
+    assert_eq!(failed, [0]);
+    assert!(seen.contains(&Out(0, 69, (35, vec![6]))), "{seen:?}");
+    let alone = apart(windows, false, counted());
+    same(&steps, (seen, failed), drive(alone, &steps, false)).unwrap();
+}

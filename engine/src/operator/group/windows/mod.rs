@@ -202,7 +202,10 @@ where
             if !failed.is_empty() || batch.len() >= TOGETHER {
                 members.hand_all(lane, cx, &mut batch);
             }
-            // What they got before is theirs.
+            // What they got before is theirs, and what their timers make of it.
+            if let Some(first) = failed.first() {
+                members.fire_all(lane, cx, first.time);
+            }
             for Failed { seats, time, message } in failed {
                 self.fail(members, lane, seats, Some(time), &message);
             }
