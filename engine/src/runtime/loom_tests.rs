@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::event::{Batch, Event};
-use crate::operator::Flow;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Injector, Mutex, Steal, thread};
 use crate::time::Timestamp;
