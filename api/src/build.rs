@@ -61,8 +61,9 @@ impl Closing<'_> {
         }
     }
 
-    /// As `stateful`, for an operator that keeps a state per key and may be split into shards. A router
-    /// where there is one shard too: what is upstream is compiled for each consumer it may stand before.
+    /// As `stateful`, for an operator that keeps a state per key and may be split into shards; over all
+    /// events it has one key and one shard. A router for one shard too: what is upstream is compiled for
+    /// each kind of consumer that it may stand before.
     pub(crate) fn keyed<B, C, H>(&mut self, upstream: B, op: OpId, consumer: C, hash: H)
     where
         B: Build,

@@ -80,7 +80,6 @@ pub struct ProcessingWindowOp<B: Build, K, KF, A: Aggregate<B::Out>> {
     windows: Windows,
     aggregate: A,
     codec: Option<Codec<WindowState<K, A::Acc>>>,
-    keyed: bool,
 }
 
 impl<B, K, KF> ProcessingWindowing<B, K, KF>
@@ -97,7 +96,6 @@ where
         aggregate: A,
     ) -> Stream<ProcessingWindowOp<B, K, KF, A>> {
         let Self { stream, key, windows, shape, .. } = self;
-        let keyed = shape == Shape::Keyed;
         let checked = windows.check();
         let stream = stream.then(KIND, shape, |upstream, op| ProcessingWindowOp {
             upstream,
@@ -106,7 +104,6 @@ where
             windows,
             aggregate,
             codec: None,
-            keyed,
         });
         if let Err(error) = checked {
             stream.refuse(error);
@@ -126,15 +123,11 @@ where
     type Head = B::Head;
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
-        let Self { upstream, op, key, windows, aggregate, codec, keyed } = self;
+        let Self { upstream, op, key, windows, aggregate, codec } = self;
         let route = key.clone();
         let consumer = ProcessingWindow::new(op, windows, key, aggregate, codec, next);
         closing.assembler.by_clock();
-        if keyed {
-            closing.keyed(upstream, op, consumer, by_hash(route));
-        } else {
-            closing.stateful(upstream, op, consumer);
-        }
+        closing.keyed(upstream, op, consumer, by_hash(route));
     }
 }
 

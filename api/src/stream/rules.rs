@@ -23,7 +23,6 @@ pub struct ByRule<B: Build, K, KF, R: Rule<B::Out>> {
     key: KF,
     rule: R,
     codec: Option<Codec<RuledState<K, R::State>>>,
-    keyed: bool,
     reset_on_panic: bool,
 }
 
@@ -287,14 +286,12 @@ fn ruled<B: Build, K, KF, R: Rule<B::Out>>(
     valid: Result<(), InvalidRule>,
     rule: R,
 ) -> Stream<ByRule<B, K, KF, R>> {
-    let keyed = shape == Shape::Keyed;
     let stream = stream.then(kind, shape, |upstream, op| ByRule {
         upstream,
         op,
         key,
         rule,
         codec: None,
-        keyed,
         reset_on_panic: false,
     });
     if let Err(invalid) = valid {
@@ -329,7 +326,6 @@ impl<B: Build, K, KF, R: Rule<B::Out>> Stream<ByRule<B, K, KF, R>> {
             key: build.key,
             rule: Expiring::new(build.rule, ttl, |_| None),
             codec: None,
-            keyed: build.keyed,
             reset_on_panic: build.reset_on_panic,
         })
     }
@@ -391,7 +387,6 @@ where
             key: build.key,
             rule: Expiring::new(Fold::new(build.initial, build.f), ttl, last),
             codec: None,
-            keyed: true,
             reset_on_panic: build.reset_on_panic,
         })
     }
@@ -424,14 +419,10 @@ where
     type Head = B::Head;
 
     fn close<N: Consumer<R::Out>>(self, next: N, closing: &mut Closing<'_>) {
-        let Self { upstream, op, key, rule, codec, keyed, reset_on_panic } = self;
+        let Self { upstream, op, key, rule, codec, reset_on_panic } = self;
         let route = key.clone();
         let consumer = Ruled::new(op, key, rule, codec, reset_on_panic, next);
-        if keyed {
-            closing.keyed(upstream, op, consumer, by_hash(route));
-        } else {
-            closing.stateful(upstream, op, consumer);
-        }
+        closing.keyed(upstream, op, consumer, by_hash(route));
     }
 }
 

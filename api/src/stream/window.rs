@@ -86,7 +86,6 @@ where
     pub(super) windows: W,
     pub(super) aggregate: A,
     codec: Option<Codec<W::State<A::Acc>>>,
-    keyed: bool,
 }
 
 impl<B, K, KF, W> Windowing<B, K, KF, W>
@@ -101,7 +100,6 @@ where
     #[track_caller]
     pub fn aggregate<A: Aggregate<B::Out>>(self, aggregate: A) -> Stream<WindowOp<B, K, KF, W, A>> {
         let Self { stream, key, windows, shape, .. } = self;
-        let keyed = shape == Shape::Keyed;
         let (kind, sums) = (windows.check(), aggregate.check());
         let stream = stream.then("window", shape, |upstream, op| WindowOp {
             upstream,
@@ -110,7 +108,6 @@ where
             windows,
             aggregate,
             codec: None,
-            keyed,
         });
         if let Err(error) = kind {
             stream.refuse(error);
@@ -167,14 +164,10 @@ where
     type Head = B::Head;
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
-        let Self { upstream, op, key, windows, aggregate, codec, keyed } = self;
+        let Self { upstream, op, key, windows, aggregate, codec } = self;
         let route = key.clone();
         let consumer = windows.operator(op, key, aggregate, codec, next);
-        if keyed {
-            closing.keyed(upstream, op, consumer, by_hash(route));
-        } else {
-            closing.stateful(upstream, op, consumer);
-        }
+        closing.keyed(upstream, op, consumer, by_hash(route));
     }
 }
 

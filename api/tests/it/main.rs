@@ -1,5 +1,7 @@
 //! The tests of the crate `mizzle`, as a user would use it.
 
+#[path = "../support/mod.rs"]
+mod common;
 mod compile_fail;
 mod culprits;
 mod dags;

@@ -1,5 +1,7 @@
 //! The toolbox: what people do daily with streams, as a user would write it.
 
+#[path = "../support/mod.rs"]
+mod common;
 mod data;
 mod io;
 mod joins;

@@ -1,48 +1,13 @@
-//! What the tests here have in common.
+//! What the tests here have in common, with those of other programs and among themselves.
 
-use std::time::{Duration, Instant};
+use mizzle::Engine;
+use mizzle::time::ManualClock;
 
-use mizzle::time::{ManualClock, Timestamp};
-use mizzle::{ChainStats, Engine, QueryHandle, Status};
-
-/// How long something may take that takes no time: only a guard against hanging.
-pub const GUARD: Duration = Duration::from_secs(60);
-
-pub fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
-}
-
-pub fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub fn engine(workers: usize) -> Engine {
-    Engine::builder().workers(workers).build().unwrap()
-}
+pub use crate::common::{GUARD, at, completed, engine, eventually, ms, total};
 
 /// An engine by a clock that the test moves.
 pub fn engine_by(clock: &ManualClock, workers: usize) -> Engine {
     Engine::builder().workers(workers).clock(clock.clone()).build().unwrap()
-}
-
-/// Waits until `reached` holds.
-pub fn eventually(what: &str, mut reached: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !reached() {
-        assert!(begun.elapsed() < GUARD, "never came: {what}");
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Waits until the query is over and checks that it has completed.
-pub fn completed(query: &QueryHandle) {
-    let status = query.wait_timeout(GUARD);
-    assert_eq!(status, Status::Completed, "{}\n{:#?}", query.plan().explain(), query.chains());
-}
-
-/// What every chain of a query has counted, summed up by `count`.
-pub fn total(query: &QueryHandle, count: impl Fn(&ChainStats) -> u64) -> u64 {
-    query.chains().iter().map(|chain| count(&chain.stats)).sum()
 }
 
 pub fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {

@@ -65,42 +65,14 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
+    use super::super::disk::disk;
     use super::*;
-    use crate::sync::Mutex;
     use crate::time::Timestamp;
 
     #[derive(Serialize)]
     struct Row {
         room: &'static str,
         count: u32,
-    }
-
-    /// Has room for so many bytes.
-    #[derive(Clone)]
-    struct Disk {
-        written: Arc<Mutex<Vec<u8>>>,
-        room: usize,
-    }
-
-    impl Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut written = self.written.lock();
-            if written.len() + bytes.len() > self.room {
-                return Err(io::Error::other("the disk is full"));
-            }
-            written.extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn disk(room: usize) -> Disk {
-        Disk { written: Arc::default(), room }
     }
 
     fn row(count: u32) -> Event<Row> {

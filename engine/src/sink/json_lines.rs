@@ -88,37 +88,10 @@ where
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
 
+    use super::super::disk::disk;
     use super::*;
-    use crate::sync::Mutex;
     use crate::time::Timestamp;
-
-    /// Has room for so many bytes.
-    #[derive(Clone)]
-    struct Disk {
-        written: Arc<Mutex<Vec<u8>>>,
-        room: usize,
-    }
-
-    impl Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let mut written = self.written.lock();
-            if written.len() + bytes.len() > self.room {
-                return Err(io::Error::other("the disk is full"));
-            }
-            written.extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn disk(room: usize) -> Disk {
-        Disk { written: Arc::default(), room }
-    }
 
     fn event<T>(value: T) -> Event<T> {
         Event::new(Timestamp::EPOCH, value)

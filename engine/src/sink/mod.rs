@@ -5,6 +5,8 @@
 
 mod collect;
 mod csv;
+#[cfg(test)]
+mod disk;
 mod for_each;
 mod json_lines;
 

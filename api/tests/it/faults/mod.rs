@@ -13,51 +13,17 @@ mod wm;
 
 use std::fmt::Debug;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use mizzle::aggregate::count;
 use mizzle::sink::Collected;
-use mizzle::time::{Timestamp, Watermarks};
-use mizzle::{Engine, Query, QueryHandle, Status, Windowed, Windows, source};
+use mizzle::time::Watermarks;
+use mizzle::{Engine, Query, QueryHandle, Windowed, Windows, source};
 
-/// How long something may take that takes no time: only a guard against hanging.
-pub const GUARD: Duration = Duration::from_secs(60);
-
-pub fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
-}
-
-pub fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-pub fn engine(workers: usize) -> Engine {
-    Engine::builder().workers(workers).build().unwrap()
-}
+pub use crate::common::{GUARD, at, completed, engine, eventually, ms, total};
 
 /// `long` where the environment asks for it, else `short`.
 pub fn budget(short: usize, long: usize) -> usize {
     if std::env::var_os("MIZZLE_LONG").is_some() { long } else { short }
-}
-
-/// Waits until `reached` holds.
-pub fn eventually(what: &str, mut reached: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !reached() {
-        assert!(begun.elapsed() < GUARD, "never came: {what}");
-        std::thread::sleep(Duration::from_micros(200));
-    }
-}
-
-/// Waits until the query is over and checks that it has completed.
-pub fn completed(query: &QueryHandle) {
-    let status = query.wait_timeout(GUARD);
-    assert_eq!(status, Status::Completed, "{}\n{:#?}", query.plan().explain(), query.chains());
-}
-
-/// What every chain of a query has counted, summed up by `count`.
-pub fn total(query: &QueryHandle, count: impl Fn(&mizzle::ChainStats) -> u64) -> u64 {
-    query.chains().iter().map(|chain| count(&chain.stats)).sum()
 }
 
 /// What the chain that reads the source `name` has counted.

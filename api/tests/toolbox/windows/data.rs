@@ -1,14 +1,10 @@
 //! The data sets' files: lines, and the answers to questions about them.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use mizzle::source::{FromIter, from_iter};
 use mizzle::time::{Timestamp, Watermarks};
 use mizzle::{BoxedStream, Query};
-
-/// Where the data sets are, unless the environment says otherwise.
-const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/data");
 
 /// A line of a file: its cells, and its time, which is in the first column.
 #[derive(Clone, Debug)]
@@ -25,18 +21,6 @@ impl Line {
     pub fn number(&self, column: usize) -> f64 {
         self.cells[column].parse().unwrap()
     }
-}
-
-/// The folder of a data set; `None`, with a message, where there is none.
-pub fn folder(set: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("MIZZLE_DATA").map_or_else(|| PathBuf::from(DATA), PathBuf::from);
-    if !root.is_dir() {
-        println!("skipped: there is no folder {}; MIZZLE_DATA can name one", root.display());
-        return None;
-    }
-    let folder = root.join(set);
-    assert!(folder.is_dir(), "{} is not there", folder.display());
-    Some(folder)
 }
 
 /// The lines of a file, whose first column is a time in units of `micros` microseconds.

@@ -6,8 +6,9 @@ use mizzle::aggregate::{count, distinct_count, max, mean, min, quantiles, sum, t
 use mizzle::sink::Collected;
 use mizzle::{BoxedStream, Query, Windowed, Windows};
 
-use super::data::{Line, assert_answer, float, folder, lines, source};
+use super::data::{Line, assert_answer, float, lines, source};
 use super::{run, secs};
+use crate::data::set;
 
 type Rows = Collected<Vec<String>>;
 
@@ -48,7 +49,7 @@ const PM25: usize = 3;
 
 #[test]
 fn aberdeen_q2_hours_of_each_sensor() {
-    let Some(folder) = folder("aberdeen-air") else { return };
+    let Some(folder) = set("aberdeen-air") else { return };
     let files = sensor_files(&folder);
     let hours = |lines: BoxedStream<Line>, in_order| {
         lines
@@ -77,7 +78,7 @@ fn aberdeen_q2_hours_of_each_sensor() {
 
 #[test]
 fn aberdeen_q4_when_many_sensors_are_high() {
-    let Some(folder) = folder("aberdeen-air") else { return };
+    let Some(folder) = set("aberdeen-air") else { return };
     let files = sensor_files(&folder);
     ask(&folder, "q4_city_alarm.csv", |query| {
         sensors(query, &files)
@@ -95,7 +96,7 @@ fn aberdeen_q4_when_many_sensors_are_high() {
 
 #[test]
 fn aberdeen_q5_hopping_hours() {
-    let Some(folder) = folder("aberdeen-air") else { return };
+    let Some(folder) = set("aberdeen-air") else { return };
     let files = sensor_files(&folder);
     ask(&folder, "q5_hopping.csv", |query| {
         sensors(query, &files)
@@ -113,7 +114,7 @@ fn aberdeen_q5_hopping_hours() {
 
 #[test]
 fn nab_q2_hours_of_each_machine() {
-    let Some(folder) = folder("nab-fleet") else { return };
+    let Some(folder) = set("nab-fleet") else { return };
     let names = ["ec2-77c1ca", "ec2-825cc2", "ec2-ac20cd", "ec2-c6585a", "rds-e47b3b"];
     let files = names.map(|name| lines(&folder.join(format!("cloud/{name}.csv")), 1_000));
     ask(&folder, "q2_cpu_hourly.csv", |query| {
@@ -139,7 +140,7 @@ fn nab_q2_hours_of_each_machine() {
 
 #[test]
 fn nab_q6_a_reading_against_the_twelve_before() {
-    let Some(folder) = folder("nab-fleet") else { return };
+    let Some(folder) = set("nab-fleet") else { return };
     let requests = lines(&folder.join("cloud/elb-8c0756.csv"), 1_000);
     ask(&folder, "q6_elb_spike.csv", |query| {
         source(query, "elb", &requests, None)
@@ -160,7 +161,7 @@ fn nab_q6_a_reading_against_the_twelve_before() {
 
 #[test]
 fn flights_q2_hours_by_origin() {
-    let Some(folder) = folder("nyc-flights") else { return };
+    let Some(folder) = set("nyc-flights") else { return };
     let departures = lines(&folder.join("departures.csv"), 1_000);
     let delay = |line: &Line| line.number(8) as i64;
     ask(&folder, "q2_hourly_by_origin.csv", |query| {
@@ -184,7 +185,7 @@ fn flights_q2_hours_by_origin() {
 
 #[test]
 fn flights_q3_storm() {
-    let Some(folder) = folder("nyc-flights") else { return };
+    let Some(folder) = set("nyc-flights") else { return };
     let departures = lines(&folder.join("departures.csv"), 1_000);
     let cancelled = lines(&folder.join("cancellations.csv"), 1_000);
     ask(&folder, "q3_storm.csv", |query| {
@@ -206,7 +207,7 @@ fn flights_q3_storm() {
 
 #[test]
 fn px4_q2_acceleration_by_second() {
-    let Some(folder) = folder("px4-imu") else { return };
+    let Some(folder) = set("px4-imu") else { return };
     let imu = lines(&folder.join("sensor_combined.csv"), 1);
     let length = |line: &Line| {
         let [x, y, z] = [5, 6, 7].map(|column| line.number(column));
@@ -254,7 +255,7 @@ fn per_stream(streams: Vec<BoxedStream<usize>>, size: std::time::Duration, total
 
 #[test]
 fn px4_q5_messages_by_topic_and_second() {
-    let Some(folder) = folder("px4-imu") else { return };
+    let Some(folder) = set("px4-imu") else { return };
     let topics = [
         "sensor_combined",
         "vehicle_attitude",
@@ -274,7 +275,7 @@ fn px4_q5_messages_by_topic_and_second() {
 
 #[test]
 fn zeek_q2_lines_by_log_and_ten_seconds() {
-    let Some(folder) = folder("zeek-net") else { return };
+    let Some(folder) = set("zeek-net") else { return };
     let logs = ["dns", "tls", "rdp", "ntlm", "weird", "smtp"];
     let files = logs.map(|log| lines(&folder.join(format!("{log}.csv")), 1));
     ask(&folder, "q2_union_10s.csv", |query| {
@@ -287,7 +288,7 @@ fn zeek_q2_lines_by_log_and_ten_seconds() {
 
 #[test]
 fn zeek_q6_clients_that_reach_many_servers() {
-    let Some(folder) = folder("zeek-net") else { return };
+    let Some(folder) = set("zeek-net") else { return };
     let rdp = lines(&folder.join("rdp.csv"), 1);
     ask(&folder, "q6_rdp_sweep.csv", |query| {
         source(query, "rdp", &rdp, Some(14_000))
@@ -305,7 +306,7 @@ fn zeek_q6_clients_that_reach_many_servers() {
 
 #[test]
 fn zeek_q8_what_is_kept_and_what_is_too_late() {
-    let Some(folder) = folder("zeek-net") else { return };
+    let Some(folder) = set("zeek-net") else { return };
     let bounds = [("tls", 5_000), ("dns", 60_000)];
     let files = bounds.map(|(log, _)| lines(&folder.join(format!("{log}.csv")), 1));
     for workers in [1, 2, 4] {
@@ -350,7 +351,7 @@ const USER: usize = 6;
 
 #[test]
 fn ssh_q1_invalid_users_by_host() {
-    let Some(folder) = folder("ssh-probes") else { return };
+    let Some(folder) = set("ssh-probes") else { return };
     let log = lines(&folder.join("auth.csv"), 1_000);
     ask(&folder, "q1_invalid_per_10min.csv", |query| {
         source(query, "auth", &log, None)
@@ -369,7 +370,7 @@ fn ssh_q1_invalid_users_by_host() {
 
 #[test]
 fn ssh_q5_sessions_of_hosts() {
-    let Some(folder) = folder("ssh-probes") else { return };
+    let Some(folder) = set("ssh-probes") else { return };
     let log = lines(&folder.join("auth.csv"), 1_000);
     // What is half an hour apart is still together: half an hour and a second is not.
     let gap = secs(1_801);

@@ -54,7 +54,8 @@ impl Name {
 
     pub fn new(member: MemberId) -> Self {
         let birth = u64::from(member.generation) + 1;
-        Self(NonZeroU64::MIN.saturating_add((birth << 32 | u64::from(member.place)) - 1))
+        let name = NonZeroU64::new(birth << 32 | u64::from(member.place));
+        Self(name.expect("a birth is not zero"))
     }
 
     #[inline(always)]
@@ -211,6 +212,12 @@ pub trait Places<On> {
 
     /// The seat behind `seat` in its ring.
     fn behind(&self, seat: u32) -> u32;
+
+    /// The seats of a ring, that of its tail last.
+    fn ring(&self, tail: u32) -> impl Iterator<Item = u32> {
+        let behind = move |&seat: &u32| (seat != tail).then(|| self.behind(seat));
+        std::iter::successors(Some(self.behind(tail)), behind)
+    }
 
     /// Puts `seat`, which is a ring of its own, into that of `tail`, behind it.
     fn link(&mut self, seat: u32, tail: u32);

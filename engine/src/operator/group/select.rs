@@ -196,7 +196,7 @@ where
             } else if places.behind(tail) == tail {
                 hits.one(tail);
             } else {
-                hits.all(|hit| ring(places, tail, hit));
+                hits.all(|hit| places.ring(tail).for_each(hit));
             }
         }
         keys.clear();
@@ -222,18 +222,6 @@ impl<K> Default for KeyIndex<K> {
 #[inline(always)]
 fn tag_of<K: Hash>(key: &K) -> u32 {
     Tags::tag(hash(key))
-}
-
-/// Hands out the seats of a ring, the tail's last.
-fn ring<On>(places: &impl Places<On>, tail: u32, hit: &mut dyn FnMut(u32)) {
-    let mut seat = tail;
-    loop {
-        seat = places.behind(seat);
-        hit(seat);
-        if seat == tail {
-            return;
-        }
-    }
 }
 
 /// Members on intervals: an event is for those whose interval its value lies in.

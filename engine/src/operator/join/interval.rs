@@ -304,22 +304,28 @@ where
     fn fire_sides(&self, state: &mut State<K, L, R, N::State>, cx: &mut Cx, clock: Timestamp) {
         let (IntervalState { keys, left, right, .. }, next) = state;
         left.release(clock, &mut |Event { value: place, .. }| {
-            let sides = keys.at(place);
-            let row = sides.left.pop_front().expect("a row for each that is due");
-            if sides.is_empty() {
-                keys.remove(place);
-            }
+            let row = leaving(keys, place, |sides| sides.left.pop_front());
             self.unmatched_left(next, cx, row);
         });
         right.release(clock, &mut |Event { value: place, .. }| {
-            let sides = keys.at(place);
-            let row = sides.right.pop_front().expect("a row for each that is due");
-            if sides.is_empty() {
-                keys.remove(place);
-            }
+            let row = leaving(keys, place, |sides| sides.right.pop_front());
             self.unmatched_right(next, cx, row);
         });
     }
+}
+
+/// Takes a row that is due out, and its key with the last one.
+fn leaving<K: Hash + Eq, L, R, T>(
+    keys: &mut Slots<K, Sides<L, R>>,
+    place: u32,
+    pop: impl FnOnce(&mut Sides<L, R>) -> Option<Row<T>>,
+) -> Row<T> {
+    let sides = keys.at(place);
+    let row = pop(sides).expect("a row for each that is due");
+    if sides.is_empty() {
+        keys.remove(place);
+    }
+    row
 }
 
 /// Where a row's partners are, and itself if it `stays`.

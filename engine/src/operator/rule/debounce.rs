@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Answer, Length, Rule};
+use super::{Answer, Length, Rule, keep_latest};
 use crate::event::Event;
-use crate::time::{Timestamp, is_late};
+use crate::time::Timestamp;
 
 /// Gives the last event of a burst once nothing has come for a quiet time, at the moment at which that
 /// is over. An event exactly then begins the next burst.
@@ -29,10 +29,7 @@ impl<T: Send + 'static> Rule<T> for Debounce {
     }
 
     fn event(&self, latest: &mut Self::State, event: Event<T>, _: bool) -> Answer<T> {
-        let Event { time, value } = event;
-        if latest.as_ref().is_none_or(|held| !is_late(time, held.0)) {
-            *latest = Some((time, value));
-        }
+        keep_latest(latest, event);
         Answer::Nothing
     }
 

@@ -66,7 +66,7 @@ pub use sort::{Sort, Sorting};
 pub use within::{AggregateWithin, Recent};
 
 use crate::event::Event;
-use crate::time::{Timestamp, micros};
+use crate::time::{Timestamp, is_late, micros};
 
 /// What an operator does with the events of one key.
 ///
@@ -160,6 +160,13 @@ impl InvalidRule {
     /// Whether `n` events are something to count to.
     pub fn check_count(n: u64) -> Result<(), Self> {
         if n == 0 { Err(InvalidRule::Zero { parameter: "count" }) } else { Ok(()) }
+    }
+}
+
+/// Holds `event` instead of what is held, unless that is later.
+fn keep_latest<T>(held: &mut Option<(Timestamp, T)>, event: Event<T>) {
+    if held.as_ref().is_none_or(|held| !is_late(event.time, held.0)) {
+        *held = Some((event.time, event.value));
     }
 }
 

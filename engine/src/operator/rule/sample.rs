@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Answer, Length, Rule};
+use super::{Answer, Length, Rule, keep_latest};
 use crate::event::Event;
-use crate::time::{Timestamp, is_late};
+use crate::time::Timestamp;
 
 /// Gives the latest event of each period that has one, as a window would: periods are side by side and
 /// aligned to zero, include their beginning and exclude their end, and what comes out happens one
@@ -36,10 +36,7 @@ impl<T: Send + 'static> Rule<T> for Sample {
     }
 
     fn event(&self, latest: &mut Self::State, event: Event<T>, _: bool) -> Answer<T> {
-        let Event { time, value } = event;
-        if latest.as_ref().is_none_or(|held| !is_late(time, held.0)) {
-            *latest = Some((time, value));
-        }
+        keep_latest(latest, event);
         Answer::Nothing
     }
 

@@ -251,3 +251,5 @@ fn saturated(micros: i128) -> Timestamp {
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+#[cfg(all(test, not(loom)))]
+mod trials;

@@ -102,9 +102,7 @@ impl<K, Acc> WindowIndex<K, Acc> {
 
     /// The seats of a share's members, in the order of their addition.
     pub fn seats(&mut self, number: u32, places: &impl Places<K>) -> Vec<u32> {
-        let tail = self.share(number).tail;
-        let behind = |&seat: &u32| Some(places.behind(seat)).filter(|_| seat != tail);
-        std::iter::successors(Some(places.behind(tail)), behind).collect()
+        places.ring(self.share(number).tail).collect()
     }
 
     /// A new layer of a share's recent slice, of what comes from now on.

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use super::super::updates::Pace;
-use super::super::{Phase, Windowed, saturated};
+use super::super::{Phase, Windowed, clock_at, saturated};
 use super::state::{AlignedState, Held, Pane};
 use super::{Bounds, Layout};
 use crate::event::Event;
@@ -355,8 +355,7 @@ where
                 return cx.discard(self.op, time, value);
             }
         } else if cx.ordered {
-            // An end past the last instant saturates there, and is not reached by an event.
-            let clock = time.min(Timestamp::MAX.previous());
+            let clock = clock_at(time);
             let due = earlier(state.0.next_end(), state.0.tick);
             if due.is_some_and(|due| is_due(due, clock)) {
                 self.advance(state, cx, clock);

@@ -2,22 +2,12 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::super::trials::*;
 use super::*;
 use crate::harness::{Element, Grammar, Input, OperatorHarness, Outcome, Probe};
 use crate::operator::aggregate::{count, sum};
-use crate::operator::window::{Phase, Trigger, Window};
+use crate::operator::window::{Phase, Trigger};
 use crate::time::Timestamp;
-
-type Event = (u8, i64);
-type Result = Windowed<u8, (u64, i64)>;
-
-fn at(time: i64) -> Timestamp {
-    Timestamp::from_micros(time)
-}
-
-fn micros(micros: i64) -> Duration {
-    Duration::from_micros(micros as u64)
-}
 
 fn run<L: Laid + Clone>(
     windows: &Aligned<L>,
@@ -245,9 +235,6 @@ struct Held {
     changed: Option<usize>,
 }
 
-/// Its time, key, start, end, phase, and value.
-type Row = (i64, u8, i64, i64, Phase, (u64, i64));
-
 fn row(time: i64, (end, start): (i64, i64), held: &Held, phase: Phase) -> Row {
     (time, held.key, start, end, phase, (held.count, held.sum))
 }
@@ -345,28 +332,6 @@ impl Naive {
     }
 }
 
-/// Makes a stream: what is earlier than the last watermark is late.
-fn stream(ordered: bool, steps: &[(u8, i64, u8)]) -> Vec<Input<Event>> {
-    let (mut clock, mut newest, mut inputs) = (-50, -50, Vec::new());
-    for (position, &(kind, by, key)) in steps.iter().enumerate() {
-        let value = (key, 1 << (position % 40));
-        match kind {
-            0 | 1 => {
-                clock += by.max(0);
-                inputs.push(Input::Watermark(at(clock)));
-            }
-            2 => inputs.push(Input::LateEvent(at(clock - by.abs() - 1), value)),
-            _ if ordered => {
-                newest = clock.max(newest) + by.max(0);
-                inputs.push(Input::Event(at(newest), value));
-            }
-            _ => inputs.push(Input::Event(at(clock + by.abs()), value)),
-        }
-    }
-    inputs.push(Input::End);
-    inputs
-}
-
 /// What is compared: with nested windows the order of keys in a window is not.
 fn sorted(nested: bool, mut rows: Vec<Row>) -> Vec<Row> {
     if nested {
@@ -422,41 +387,15 @@ proptest! {
             windows: BTreeMap::new(), clock: i64::MIN / 2, tick: None, late: 0, out: Vec::new(),
         };
         naive.run(ordered, &inputs);
-        let seen: Vec<_> = outcome
-            .events()
-            .map(|(time, r)| {
-                (time.as_micros(), r.key, r.start.as_micros(), r.end.as_micros(), r.phase, r.value)
-            })
-            .collect();
+        let seen = seen(&outcome);
         prop_assert_eq!(sorted(nested, seen), sorted(nested, naive.out));
         prop_assert_eq!(outcome.counters.late, naive.late);
     }
 }
 
-/// As a member of a group is driven: told of nothing but what its next timer asks for.
 #[test]
 fn a_window_behind_one_that_waits_for_late_events_is_due_when_it_hears_of_it() {
-    let windows = Windows::tumbling(micros(5)).updated(|it| it.allow(micros(7)));
-    let probe = Probe::<Windowed<(), u64>>::default();
-    let second = Window::new(
-        OpId(2),
-        Windows::tumbling(micros(10)),
-        |_: &Windowed<(), u64>| (),
-        count(),
-        None,
-        probe.port(0),
+    a_second_window_is_due_when_it_hears_of_it(
+        Windows::tumbling(micros(5)).updated(|it| it.allow(micros(7))),
     );
-    let first = windows.operator(OpId(1), |_: &Event| (), count(), None, second);
-    let (mut state, mut cx) = (Consumer::<Event>::state(&first), crate::operator::Cx::default());
-    for time in [1, 2, 14, 31] {
-        first.event(&mut state, &mut cx, crate::Event::new(at(time), (0, 1)));
-    }
-    let mut told = Vec::new();
-    while let Some(due) = Consumer::<Event>::next_timer(&first, &state) {
-        assert!(told.last().is_none_or(|&last| last < due), "{due:?} again after {told:?}");
-        told.push(due);
-        Consumer::<Event>::watermark(&first, &mut state, &mut cx, due);
-    }
-    let results = probe.take().into_iter();
-    assert_eq!(results.filter(|it| matches!(it, Element::Event(..))).count(), 3);
 }

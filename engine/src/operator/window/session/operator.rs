@@ -4,7 +4,7 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use super::super::updates::{Pace, after};
-use super::super::{Phase, Windowed};
+use super::super::{Phase, Windowed, clock_at};
 use super::state::{Due, Session, SessionState};
 use crate::event::Event;
 use crate::operator::aggregate::{Aggregate, Overflow};
@@ -279,8 +279,7 @@ where
                 return cx.discard(self.op, time, value);
             }
         } else if cx.ordered {
-            // An end past the last instant saturates there, and is not reached by an event.
-            let clock = time.min(Timestamp::MAX.previous());
+            let clock = clock_at(time);
             if is_due(state.0.agenda.earliest(), clock) {
                 self.advance(state, cx, clock);
             }

@@ -1,22 +1,11 @@
 use proptest::prelude::*;
 
+use super::super::trials::*;
 use super::*;
 use crate::harness::{Element, Grammar, Input, OperatorHarness, Outcome, Probe};
 use crate::operator::aggregate::{count, sum};
-use crate::operator::window::{Phase, Trigger, Window};
+use crate::operator::window::{Phase, Trigger};
 use crate::state::Codec;
-use crate::time::Timestamp;
-
-type Event = (u8, i64);
-type Result = Windowed<u8, (u64, i64)>;
-
-fn at(time: i64) -> Timestamp {
-    Timestamp::from_micros(time)
-}
-
-fn micros(micros: i64) -> Duration {
-    Duration::from_micros(micros as u64)
-}
 
 fn run(windows: Sessions, ordered: bool, inputs: &[Input<Event>]) -> Outcome<Result> {
     let harness = OperatorHarness::new(|probe: Probe<Result>| {
@@ -102,9 +91,6 @@ struct Held {
     given: bool,
     changed: bool,
 }
-
-/// Its time, key, start, end, phase, and value.
-type Row = (i64, u8, i64, i64, Phase, (u64, i64));
 
 impl Held {
     fn end(&self, gap: i64) -> i64 {
@@ -193,28 +179,6 @@ impl Naive {
     }
 }
 
-/// Makes a stream: what is earlier than the last watermark is late.
-fn stream(ordered: bool, steps: &[(u8, i64, u8)]) -> Vec<Input<Event>> {
-    let (mut clock, mut newest, mut inputs) = (-50, -50, Vec::new());
-    for (position, &(kind, by, key)) in steps.iter().enumerate() {
-        let value = (key, 1 << (position % 40));
-        match kind {
-            0 | 1 => {
-                clock += by.max(0);
-                inputs.push(Input::Watermark(at(clock)));
-            }
-            2 => inputs.push(Input::LateEvent(at(clock - by.abs() - 1), value)),
-            _ if ordered => {
-                newest = clock.max(newest) + by.max(0);
-                inputs.push(Input::Event(at(newest), value));
-            }
-            _ => inputs.push(Input::Event(at(clock + by.abs()), value)),
-        }
-    }
-    inputs.push(Input::End);
-    inputs
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
@@ -255,12 +219,7 @@ proptest! {
                 }
             }
         }
-        let seen: Vec<_> = outcome
-            .events()
-            .map(|(time, r)| {
-                (time.as_micros(), r.key, r.start.as_micros(), r.end.as_micros(), r.phase, r.value)
-            })
-            .collect();
+        let seen = seen(&outcome);
         prop_assert_eq!(seen, naive.out);
         prop_assert_eq!(outcome.counters.late, naive.late);
     }
@@ -296,30 +255,9 @@ fn a_session_at_the_end_of_time_closes_with_the_stream() {
     }
 }
 
-/// As a member of a group is driven: told of nothing but what its next timer asks for.
 #[test]
 fn a_window_behind_one_that_waits_for_late_events_is_due_when_it_hears_of_it() {
-    let windows = Windows::session(micros(5)).updated(|it| it.allow(micros(7)));
-    let probe = Probe::<Windowed<(), u64>>::default();
-    let second = Window::new(
-        OpId(2),
-        Windows::tumbling(micros(10)),
-        |_: &Windowed<(), u64>| (),
-        count(),
-        None,
-        probe.port(0),
+    a_second_window_is_due_when_it_hears_of_it(
+        Windows::session(micros(5)).updated(|it| it.allow(micros(7))),
     );
-    let first = windows.operator(OpId(1), |_: &Event| (), count(), None, second);
-    let (mut state, mut cx) = (Consumer::<Event>::state(&first), crate::operator::Cx::default());
-    for time in [1, 2, 14, 31] {
-        first.event(&mut state, &mut cx, crate::Event::new(at(time), (0, 1)));
-    }
-    let mut told = Vec::new();
-    while let Some(due) = Consumer::<Event>::next_timer(&first, &state) {
-        assert!(told.last().is_none_or(|&last| last < due), "{due:?} again after {told:?}");
-        told.push(due);
-        Consumer::<Event>::watermark(&first, &mut state, &mut cx, due);
-    }
-    let results = probe.take().into_iter();
-    assert_eq!(results.filter(|it| matches!(it, Element::Event(..))).count(), 3);
 }
