@@ -304,8 +304,8 @@ where
     /// # Panics
     ///
     /// If the modes do not give the same output and counts, if `inputs` or the output break the
-    /// grammar of a stream (in an ordered chain events that are not late must also be in order), if
-    /// the operator fails, or if a state cannot be saved and restored.
+    /// grammar of a stream (in an ordered chain events that are not late must also be in order, on
+    /// both sides), if the operator fails, or if a state cannot be saved and restored.
     pub fn run<T>(&self, inputs: &[Input<T>]) -> Outcome<U>
     where
         T: Clone,
@@ -388,18 +388,25 @@ where
             panic!("the operator failed: {failure:?}");
         }
         let seen = std::mem::take(&mut *probe.seen.lock());
-        check_ports(&seen);
+        check_ports(&seen, self.ordered);
         Outcome { seen, events_in, counters: cx.counters }
     }
 }
 
-fn check_ports<U>(seen: &[(usize, Element<U>)]) {
+fn check_ports<U>(seen: &[(usize, Element<U>)], ordered: bool) {
     let ports = seen.iter().map(|(port, _)| port + 1).max().unwrap_or(0);
-    let mut promises = vec![Promise::default(); ports];
+    let mut promises = vec![(Promise::default(), Timestamp::MIN); ports];
     for (port, element) in seen {
-        let promise = &mut promises[*port];
+        let (promise, newest) = &mut promises[*port];
         match *element {
-            Element::Event(time, _, late) => promise.event(time, late),
+            Element::Event(time, _, late) => {
+                promise.event(time, late);
+                assert!(
+                    !ordered || late || *newest <= time,
+                    "an ordered output with an event at {time} after one at {newest}"
+                );
+                *newest = time.max(*newest);
+            }
             Element::Watermark(watermark) => promise.watermark(watermark),
             Element::End => promise.end(),
         }

@@ -155,7 +155,7 @@ impl Naive {
             Kind::Window(_) if keyed => self.trust.min(Trust::Bag),
             Kind::Window(_) => self.trust,
             Kind::Session(_) => self.trust.min(Trust::Bag),
-            // What is left at the end has the time of the last watermark, if that is later.
+            // What is left at the end has the time of the newest event of its shard.
             Kind::Count(_) => Trust::Nothing,
             _ if self.trust < Trust::Exact => Trust::Nothing,
             _ if keyed => Trust::Bag,
@@ -376,8 +376,8 @@ fn counts(events: &[Timed], n: u64, ordered: bool, watermark: i64) -> Vec<Timed>
             made.push((time, open.remove(position).result(time + 1, ordered)));
         }
     }
-    open.sort_by_key(|it| it.last.max(watermark));
-    let rest = |it: &Together| (it.last.max(watermark), it.result(it.last + 1, ordered));
+    let clock = events.last().map_or(watermark, |last| last.0.max(watermark));
+    let rest = |it: &Together| (clock, it.result(it.last + 1, ordered));
     made.extend(open.iter().map(rest));
     made
 }

@@ -2,8 +2,10 @@
 //! one that opens to one that closes.
 //!
 //! Such a window is complete with an event, and its result comes with that event and has its time. It
-//! covers the time from the first to just after the last of its events. What "as they come" means
-//! depends on the flag: in order of event time, or as they arrive, late ones too.
+//! covers the time from the first to just after the last of its events. What the end of the stream
+//! completes has the time of the newest event, or of the watermark if that is later: it comes behind
+//! all other results. What "as they come" means depends on the flag: in order of event time, or as
+//! they arrive, late ones too.
 
 use std::hash::Hash;
 
@@ -104,6 +106,7 @@ pub trait Rule<T>: Send + Sync + 'static {
 ))]
 pub struct DrivenState<K, H> {
     keys: Keyed<K, H>,
+    /// The newest event, or the watermark if that is later.
     clock: Timestamp,
 }
 
@@ -188,6 +191,7 @@ where
         if cx.refuses_late() {
             return cx.discard(self.op, time, value);
         }
+        state.0.clock = state.0.clock.max(time);
         let made = cx.call(self.op, time, || {
             let made = self.take(&mut state.0.keys, time, &value);
             drop(value);
@@ -202,25 +206,24 @@ where
     }
 
     fn watermark(&self, state: &mut Self::State, cx: &mut Cx, watermark: Timestamp) {
-        state.0.clock = watermark;
+        state.0.clock = state.0.clock.max(watermark);
         self.next.watermark(&mut state.1, cx, watermark);
     }
 
     fn end(&self, state: &mut Self::State, cx: &mut Cx) {
         cx.late = false;
         let clock = state.0.clock;
-        let mut rest: Vec<_> = cx.call(self.op, clock, || {
+        let rest: Vec<_> = cx.call(self.op, clock, || {
             let keys = state.0.keys.drain();
             let rest = keys.filter_map(|(key, held)| {
                 let window = self.rule.rest(&self.aggregate, held)?;
-                Some((window.last.max(clock), self.result(key, &window)))
+                Some(self.result(key, &window))
             });
             rest.collect()
         });
-        rest.sort_by_key(|&(time, _)| time);
-        for (time, result) in rest {
+        for result in rest {
             match result {
-                Ok(result) => self.next.event(&mut state.1, cx, Event::new(time, result)),
+                Ok(result) => self.next.event(&mut state.1, cx, Event::new(clock, result)),
                 Err(Overflow) => cx.counters.failed += 1,
             }
         }

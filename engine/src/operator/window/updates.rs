@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{InvalidWindow, check_duration, not_zero};
+use super::{InvalidWindow, Phase, Windowed, check_duration, not_zero};
+use crate::event::Event;
+use crate::operator::{Consumer, Cx};
 use crate::time::{Timestamp, micros};
 
 /// When a window gives early results, before it is over.
@@ -134,6 +136,22 @@ impl Pace {
         let behind = time.as_micros().rem_euclid(interval);
         Some(after(time, interval - behind))
     }
+}
+
+/// Passes a result on. A corrected one, and any that a late event has called for, is late where later
+/// results have been passed on already.
+pub(super) fn pass_on<K, Out, N>(
+    next: &N,
+    state: &mut N::State,
+    cx: &mut Cx,
+    event: Event<Windowed<K, Out>>,
+) where
+    N: Consumer<Windowed<K, Out>>,
+{
+    let late = cx.late;
+    cx.late = (late || event.value.phase == Phase::Corrected) && cx.is_past_correcting();
+    next.event(state, cx, event);
+    cx.late = late;
 }
 
 #[cfg(test)]

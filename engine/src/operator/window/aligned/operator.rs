@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use super::super::updates::Pace;
+use super::super::updates::{Pace, pass_on};
 use super::super::{Phase, Windowed, clock_at, saturated};
 use super::state::{AlignedState, Held, Pane};
 use super::{Bounds, Layout};
@@ -69,10 +69,10 @@ where
     {
         match result {
             Ok(result) => {
-                cx.late = result.phase == Phase::Corrected && cx.is_past_correcting();
                 let early = result.phase == Phase::Early;
                 let time = if early { at } else { result.end.previous() };
-                self.next.event(next, cx, Event::new(time, result));
+                let event = Event::new(time, result);
+                pass_on(&self.next, next, cx, event);
             }
             Err(Overflow) => cx.counters.failed += 1,
         }

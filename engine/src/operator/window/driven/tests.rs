@@ -45,6 +45,18 @@ fn wi_21_what_is_left_at_the_end_is_a_window_of_its_own() {
 }
 
 #[test]
+fn what_is_left_at_the_end_comes_behind_all_that_came_before() {
+    let event = |time, key| Input::Event(at(time), (key, time));
+    let inputs = [event(1, 0), event(2, 1), event(5, 1), Input::Watermark(at(3)), Input::End];
+    let outcome = run(|| Windows::count(2), true, &inputs);
+    let seen: Vec<_> = outcome.events().map(|(time, result)| (time, result.key)).collect();
+    assert_eq!(seen, [(at(5), 1), (at(5), 0)]);
+    let inputs = [event(1, 0), Input::Watermark(at(3)), Input::End];
+    let outcome = run(|| Windows::count(2), true, &inputs);
+    assert_eq!(outcome.events().map(|(time, _)| time).collect::<Vec<_>>(), [at(3)]);
+}
+
+#[test]
 fn sliding_windows_are_full_and_none_that_was_out_comes_again_at_the_end() {
     let seen = values(|| Windows::sliding_count(4, 1), &[1, 2, 3, 4, 5]);
     assert_eq!(seen, [[1, 2, 3, 4], [2, 3, 4, 5]]);

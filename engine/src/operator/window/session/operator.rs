@@ -3,7 +3,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
-use super::super::updates::{Pace, after};
+use super::super::updates::{Pace, after, pass_on};
 use super::super::{Phase, Windowed, clock_at};
 use super::state::{Due, Session, SessionState};
 use crate::event::Event;
@@ -215,9 +215,8 @@ where
     {
         match result {
             Ok(result) => {
-                cx.late = phase == Phase::Corrected && cx.is_past_correcting();
                 let time = if phase == Phase::Early { at } else { result.end.previous() };
-                self.next.event(next, cx, Event::new(time, result));
+                pass_on(&self.next, next, cx, Event::new(time, result));
             }
             Err(Overflow) => cx.counters.failed += 1,
         }
