@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use mizzle_engine::operator::{Consumer, Map, OpId};
+use mizzle_engine::operator::{Consumer, Linked, Map, OpId};
 use mizzle_engine::runtime::{Assembler, GroupCore, Line, Port};
 use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::state::hash;
@@ -24,6 +24,10 @@ pub trait Build: Sized + 'static {
     /// Where it starts.
     type Head;
 
+    /// How a stateful operator is put behind it.
+    #[doc(hidden)]
+    const JOINT: Joint = Joint::Fused;
+
     /// Puts `next` behind it and hands the chain to the assembler.
     #[doc(hidden)]
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>);
@@ -38,6 +42,30 @@ pub(crate) fn by_hash<T, K: Hash>(
     move |value| hash(&key(value))
 }
 
+/// How a stateful operator is put behind a stream.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joint {
+    /// Compiled into what is before it: the first of a segment. What is before it is compiled twice, once
+    /// for a cut.
+    Fused,
+    /// Behind a virtual call, so that what is before it is compiled once: the later ones. Were they fused
+    /// too, a segment would be compiled from every stateful operator to every later one.
+    Linked,
+    /// Compiled into what is before it, as all of a template: a member is never cut and is to be small.
+    Template,
+}
+
+impl Joint {
+    /// Behind a stateful operator that was put behind such a stream.
+    pub(crate) const fn later(self) -> Self {
+        match self {
+            Joint::Fused | Joint::Linked => Joint::Linked,
+            Joint::Template => Joint::Template,
+        }
+    }
+}
+
 /// A segment that is being closed.
 #[doc(hidden)]
 pub struct Closing<'a> {
@@ -46,9 +74,9 @@ pub struct Closing<'a> {
 }
 
 impl Closing<'_> {
-    /// Puts `consumer`, whose first operator is `op` and keeps one state, behind `upstream`: fused,
-    /// or as a chain of its own where the plan cuts.
-    pub(crate) fn stateful<B, C>(&mut self, upstream: B, op: OpId, consumer: C)
+    /// Puts the sink `op`, as `consumer`, behind `upstream`: fused, or as a chain of its own where the plan
+    /// cuts.
+    pub(crate) fn sink<B, C>(&mut self, upstream: B, op: OpId, consumer: C)
     where
         B: Build,
         C: Consumer<B::Out>,
@@ -61,20 +89,52 @@ impl Closing<'_> {
         }
     }
 
-    /// As `stateful`, for an operator that keeps a state per key and may be split into shards; over all
-    /// events it has one key and one shard. A router for one shard too: what is upstream is compiled for
-    /// each kind of consumer that it may stand before.
+    /// Puts `consumer`, whose first operator is `op` and keeps one state, behind `upstream`.
+    pub(crate) fn stateful<B, C>(&mut self, upstream: B, op: OpId, consumer: C)
+    where
+        B: Build,
+        C: Consumer<B::Out>,
+    {
+        self.behind(upstream, op, consumer, |assembler, consumer| assembler.cut(op, consumer));
+    }
+
+    /// As `stateful`, for an operator that keeps a state per key. Where the plan cuts, a router sends each
+    /// event to the shard of its key's `hash`; over all events there is one key and one shard.
     pub(crate) fn keyed<B, C, H>(&mut self, upstream: B, op: OpId, consumer: C, hash: H)
     where
         B: Build,
         C: Consumer<B::Out>,
         H: Fn(&B::Out) -> u64 + Send + Sync + 'static,
     {
-        if self.assembler.plan().is_cut_before(op) {
-            let router = self.assembler.cut_shards(op, consumer, hash);
-            upstream.close(router, self);
-        } else {
-            upstream.close(consumer, self);
+        self.behind(upstream, op, consumer, |assembler, consumer| {
+            assembler.cut_shards(op, consumer, hash)
+        });
+    }
+
+    /// Puts `consumer` behind `upstream` as its joint says; where the plan cuts, what `cut` makes of it.
+    fn behind<B, C, O>(
+        &mut self,
+        upstream: B,
+        op: OpId,
+        consumer: C,
+        cut: impl FnOnce(&mut Assembler, C) -> O,
+    ) where
+        B: Build,
+        C: Consumer<B::Out>,
+        O: Consumer<B::Out>,
+    {
+        let linked = const { matches!(B::JOINT, Joint::Linked) };
+        match (self.assembler.plan().is_cut_before(op), linked) {
+            (true, true) => {
+                let outlet = cut(self.assembler, consumer);
+                upstream.close(Linked::new(outlet), self);
+            }
+            (false, true) => upstream.close(Linked::new(consumer), self),
+            (true, false) => {
+                let outlet = cut(self.assembler, consumer);
+                upstream.close(outlet, self);
+            }
+            (false, false) => upstream.close(consumer, self),
         }
     }
 }

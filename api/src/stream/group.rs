@@ -13,7 +13,7 @@ use mizzle_engine::plan::{Head, Shape};
 use mizzle_engine::runtime::{Group, GroupCore, Outlet, Port};
 
 use super::{BoxedStream, KeyedStream, Stream, WindowOp};
-use crate::build::{Build, Closing, Described, FromPort, by_hash};
+use crate::build::{Build, Closing, Described, FromPort, Joint, by_hash};
 use crate::query::Duty;
 
 /// The events of one member, each with the member's parameters: where a group's template starts.
@@ -44,6 +44,8 @@ where
 {
     type Out = (P, S::Event);
     type Head = Self;
+
+    const JOINT: Joint = Joint::Template;
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { op, select, core, lanes, exits } = self;

@@ -10,7 +10,7 @@ use mizzle_engine::state::{Codec, Keyed};
 
 use super::stateful::{moving, reducing};
 use super::{BoxedStream, Stateful, Stream};
-use crate::build::{Build, Closing, FromPort, by_hash};
+use crate::build::{Build, Closing, FromPort, Joint, by_hash};
 use crate::query::Duty;
 
 /// A stream whose events have a key: what stateful operators come next keep a state per key.
@@ -189,6 +189,8 @@ where
     type Out = U;
     type Head = B::Head;
 
+    const JOINT: Joint = B::JOINT.later();
+
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, initial, f, codec, reset_on_panic, .. } = self;
         let route = key.clone();
@@ -240,6 +242,8 @@ where
 {
     type Out = P::Out;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT.later();
 
     fn close<N: Consumer<P::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, process, codec, reset_on_panic, side, .. } = self;

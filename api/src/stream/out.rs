@@ -59,7 +59,7 @@ impl<B: Build> Stream<B> {
         stream.graph.borrow_mut().close_segment(stream.draft, move |closing| {
             closing.assembler.sink();
             prepare(closing);
-            closing.stateful(build, op, consumer);
+            closing.sink(build, op, consumer);
         });
     }
 }

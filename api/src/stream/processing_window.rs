@@ -10,7 +10,7 @@ use mizzle_engine::state::Codec;
 
 use super::keyed::KeyedStream;
 use super::{Stateful, Stream};
-use crate::build::{Build, Closing, by_hash};
+use crate::build::{Build, Closing, Joint, by_hash};
 
 /// What windows by processing time are called in plans.
 pub(crate) const KIND: &str = "processing_window";
@@ -121,6 +121,8 @@ where
 {
     type Out = Windowed<K, A::Out>;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT.later();
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, windows, aggregate, codec } = self;

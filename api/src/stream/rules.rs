@@ -14,7 +14,7 @@ use mizzle_engine::plan::Shape;
 use mizzle_engine::state::Codec;
 
 use super::{KeyedApply, KeyedStream, Stateful, Stream};
-use crate::build::{Build, Closing, by_hash};
+use crate::build::{Build, Closing, Joint, by_hash};
 
 /// A stream behind an operator that is a rule.
 pub struct ByRule<B: Build, K, KF, R: Rule<B::Out>> {
@@ -417,6 +417,8 @@ where
 {
     type Out = R::Out;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT.later();
 
     fn close<N: Consumer<R::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, rule, codec, reset_on_panic } = self;

@@ -7,7 +7,7 @@ use mizzle_engine::plan::Shape;
 use mizzle_engine::state::Codec;
 
 use super::{Stateful, Stream};
-use crate::build::{Build, Closing};
+use crate::build::{Build, Closing, Joint};
 
 /// A stream behind an operator that keeps one state for all events.
 pub struct Applied<B, S, F, U> {
@@ -137,6 +137,8 @@ where
 {
     type Out = U;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT.later();
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         let consumer = Apply::new(self.op, self.initial, self.f, self.codec, next);

@@ -10,7 +10,7 @@ use mizzle_engine::plan::Shape;
 use mizzle_engine::time::Timestamp;
 
 use super::{Stateless, Stream};
-use crate::build::{Build, Closing};
+use crate::build::{Build, Closing, Joint};
 
 /// A stream behind `map`.
 pub struct Mapped<B, F, U>(B, OpId, F, PhantomData<fn() -> U>);
@@ -98,6 +98,8 @@ where
     type Out = B::Out;
     type Head = B::Head;
 
+    const JOINT: Joint = B::JOINT;
+
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(DebugEvents::new(next), closing);
     }
@@ -112,6 +114,8 @@ where
     type Out = U;
     type Head = B::Head;
 
+    const JOINT: Joint = B::JOINT;
+
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(Map::<_, _, _, false>::new(self.1, self.2, next), closing);
     }
@@ -124,6 +128,8 @@ where
 {
     type Out = B::Out;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(Filter::<_, _, false>::new(self.1, self.2, next), closing);
@@ -138,6 +144,8 @@ where
 {
     type Out = U;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(FilterMap::<_, _, _, false>::new(self.1, self.2, next), closing);
@@ -154,6 +162,8 @@ where
     type Out = I::Item;
     type Head = B::Head;
 
+    const JOINT: Joint = B::JOINT;
+
     fn close<N: Consumer<I::Item>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(FlatMap::<_, _, _, false>::new(self.1, self.2, next), closing);
     }
@@ -166,6 +176,8 @@ where
 {
     type Out = B::Out;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close(Inspect::<_, _, false>::new(self.1, self.2, next), closing);
@@ -229,6 +241,8 @@ where
 impl<B: Stateless> Build for Skipping<B> {
     type Out = B::Out;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT;
 
     fn close<N: Consumer<B::Out>>(self, next: N, closing: &mut Closing<'_>) {
         self.0.close_skipping(next, closing);

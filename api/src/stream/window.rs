@@ -11,7 +11,7 @@ use mizzle_engine::state::Codec;
 
 use super::keyed::KeyedStream;
 use super::{Stateful, Stream};
-use crate::build::{Build, Closing, by_hash};
+use crate::build::{Build, Closing, Joint, by_hash};
 
 /// A stream divided into windows, still without what is to be made of each.
 #[must_use = "a window without an aggregate does nothing"]
@@ -163,6 +163,8 @@ where
     type Out = Windowed<K, A::Out>;
     type Head = B::Head;
 
+    const JOINT: Joint = B::JOINT.later();
+
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, windows, aggregate, codec } = self;
         let route = key.clone();
@@ -214,6 +216,8 @@ where
 {
     type Out = Windowed<K, U>;
     type Head = B::Head;
+
+    const JOINT: Joint = B::JOINT.later();
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { gathered, f, .. } = self;

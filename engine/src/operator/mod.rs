@@ -3,7 +3,7 @@
 //! An operator is a [`Consumer`]: it takes elements, keeps its state in a plain value that it is
 //! handed with each of them, and pushes what it makes into the next consumer, which it owns. A chain
 //! of operators is therefore one nested type, compiled into one piece of code, and its state is one
-//! nested value. An operator never meets a thread, a lock or an atomic: who may run it, and when, is
+//! nested value, up to a [`Linked`] consumer, where the next such piece begins. An operator never meets a thread, a lock or an atomic: who may run it, and when, is
 //! decided by [`runtime`](crate::runtime).
 //!
 //! The elements on every edge follow the grammar `(Event | Watermark)* End?`; watermarks never go
@@ -12,6 +12,7 @@
 mod apply;
 mod branch;
 mod context;
+mod link;
 mod process;
 mod processing_time;
 mod stateless;
@@ -26,6 +27,7 @@ pub use apply::{Apply, ApplyKeyed};
 pub use branch::{Branch, Predicate, SplitLate};
 pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
 pub(crate) use context::{contained, panic_message};
+pub use link::Linked;
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{

@@ -12,7 +12,7 @@ use mizzle_engine::plan::Shape;
 use mizzle_engine::state::Codec;
 
 use super::{First, Sides, either_key, meet};
-use crate::build::{Build, Closing, FromSides};
+use crate::build::{Build, Closing, FromSides, Joint};
 use crate::stream::{KeyedStream, Stateful, Stream};
 
 /// A stream whose events are to be given what another stream says at their time, still without what is to
@@ -240,6 +240,8 @@ where
 {
     type Out = M::Out;
     type Head = FromSides<Either<L, R>>;
+
+    const JOINT: Joint = Joint::Linked;
 
     fn close<N: Consumer<M::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, key, lifetime, finding, codec } = self;

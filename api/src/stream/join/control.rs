@@ -8,7 +8,7 @@ use mizzle_engine::plan::Shape;
 use mizzle_engine::state::Codec;
 
 use super::{First, Sides, meet};
-use crate::build::{Build, Closing, FromSides};
+use crate::build::{Build, Closing, FromSides, Joint};
 use crate::stream::{Stateful, Stream};
 
 /// A stream that another one steers, still without what is to be made of its events.
@@ -143,6 +143,8 @@ where
 {
     type Out = U;
     type Head = FromSides<Either<T, C>>;
+
+    const JOINT: Joint = Joint::Linked;
 
     fn close<N: Consumer<U>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, initial, change, f, codec, .. } = self;

@@ -9,7 +9,7 @@ use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::state::Codec;
 
 use super::Joining;
-use crate::build::{Build, Closing, FromSides};
+use crate::build::{Build, Closing, FromSides, Joint};
 use crate::stream::{Stateful, Stream};
 
 /// Two streams whose rows match by key and time, still without what is to come out.
@@ -116,6 +116,8 @@ where
 {
     type Out = M::Out;
     type Head = FromSides<Either<L, R>>;
+
+    const JOINT: Joint = Joint::Linked;
 
     fn close<N: Consumer<M::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, interval, key, matching, codec } = self;

@@ -10,7 +10,7 @@ use mizzle_engine::operator::{Consumer, FlatMap, OpId, WindowKind, Windowed};
 use mizzle_engine::state::Codec;
 
 use super::Joining;
-use crate::build::{Build, Closing, FromSides};
+use crate::build::{Build, Closing, FromSides, Joint};
 use crate::stream::{Stateful, Stream};
 
 /// Two streams whose rows match by key and window, still without what is to come out.
@@ -140,6 +140,8 @@ where
     type Out = Windowed<K, A::Out>;
     type Head = FromSides<Either<L, R>>;
 
+    const JOINT: Joint = Joint::Linked;
+
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let Self { upstream, op, windows, key, aggregate, codec } = self;
         closing.join(upstream, op, windows.operator(op, key, aggregate, codec, next));
@@ -171,6 +173,8 @@ where
 {
     type Out = Windowed<K, M::Out>;
     type Head = FromSides<Either<L, R>>;
+
+    const JOINT: Joint = Joint::Linked;
 
     fn close<N: Consumer<Self::Out>>(self, next: N, closing: &mut Closing<'_>) {
         let one_by_one = FlatMap::<_, _, _, false>::new(self.0.op, each::<K, M::Out>, next);
