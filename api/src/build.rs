@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mizzle_engine::operator::{Consumer, Linked, Map, OpId};
-use mizzle_engine::runtime::{Assembler, GroupCore, Line, Port};
+use mizzle_engine::runtime::{Assembler, GroupCore, Line, Outlet, Port, Router};
 use mizzle_engine::source::{BadRecord, Source};
 use mizzle_engine::state::hash;
 use mizzle_engine::time::{Timestamp, Watermarks};
@@ -95,7 +95,7 @@ impl Closing<'_> {
         B: Build,
         C: Consumer<B::Out>,
     {
-        self.behind(upstream, op, consumer, |assembler, consumer| assembler.cut(op, consumer));
+        self.behind(upstream, op, consumer, Cut);
     }
 
     /// As `stateful`, for an operator that keeps a state per key. Where the plan cuts, a router sends each
@@ -106,36 +106,62 @@ impl Closing<'_> {
         C: Consumer<B::Out>,
         H: Fn(&B::Out) -> u64 + Send + Sync + 'static,
     {
-        self.behind(upstream, op, consumer, |assembler, consumer| {
-            assembler.cut_shards(op, consumer, hash)
-        });
+        self.behind(upstream, op, consumer, CutShards(hash));
     }
 
-    /// Puts `consumer` behind `upstream` as its joint says; where the plan cuts, what `cut` makes of it.
-    fn behind<B, C, O>(
-        &mut self,
-        upstream: B,
-        op: OpId,
-        consumer: C,
-        cut: impl FnOnce(&mut Assembler, C) -> O,
-    ) where
+    /// Puts `consumer` behind `upstream`: fused, or as chains of its own where the plan cuts.
+    fn behind<B, C, X>(&mut self, upstream: B, op: OpId, consumer: C, cut: X)
+    where
         B: Build,
         C: Consumer<B::Out>,
-        O: Consumer<B::Out>,
+        X: CutBefore<B::Out>,
     {
-        let linked = const { matches!(B::JOINT, Joint::Linked) };
-        match (self.assembler.plan().is_cut_before(op), linked) {
-            (true, true) => {
-                let outlet = cut(self.assembler, consumer);
-                upstream.close(Linked::new(outlet), self);
+        let is_cut = self.assembler.plan().is_cut_before(op);
+        if const { matches!(B::JOINT, Joint::Linked) } {
+            let mut link = Linked::new(consumer);
+            if is_cut {
+                link = Linked::new(cut.cut(self.assembler, op, link));
             }
-            (false, true) => upstream.close(Linked::new(consumer), self),
-            (true, false) => {
-                let outlet = cut(self.assembler, consumer);
-                upstream.close(outlet, self);
-            }
-            (false, false) => upstream.close(consumer, self),
+            upstream.close(link, self);
+        } else if is_cut {
+            let outlet = cut.cut(self.assembler, op, consumer);
+            upstream.close(outlet, self);
+        } else {
+            upstream.close(consumer, self);
         }
+    }
+}
+
+/// Makes chains of their own of a consumer, and what stands before them.
+trait CutBefore<T> {
+    type Outlet: Consumer<T>;
+
+    fn cut<C: Consumer<T>>(self, assembler: &mut Assembler, op: OpId, consumer: C) -> Self::Outlet;
+}
+
+/// Into one chain.
+struct Cut;
+
+impl<T: Send + 'static> CutBefore<T> for Cut {
+    type Outlet = Outlet<T>;
+
+    fn cut<C: Consumer<T>>(self, assembler: &mut Assembler, op: OpId, consumer: C) -> Outlet<T> {
+        assembler.cut(op, consumer)
+    }
+}
+
+/// Into shards, by the hash of the key.
+struct CutShards<H>(H);
+
+impl<T, H> CutBefore<T> for CutShards<H>
+where
+    T: Send + 'static,
+    H: Fn(&T) -> u64 + Send + Sync + 'static,
+{
+    type Outlet = Router<T, H>;
+
+    fn cut<C: Consumer<T>>(self, assembler: &mut Assembler, op: OpId, consumer: C) -> Router<T, H> {
+        assembler.cut_shards(op, consumer, self.0)
     }
 }
 

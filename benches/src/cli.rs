@@ -17,9 +17,9 @@ pub struct Args {
     /// Events, of all sources together.
     #[arg(long, default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     events: u64,
-    /// Distinct keys.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    keys: u64,
+    /// Distinct keys: 1000, or where each query has one, as many as queries.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    keys: Option<u64>,
     /// Queries, where the workload is about many of them.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     queries: u64,

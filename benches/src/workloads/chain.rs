@@ -10,7 +10,7 @@ pub(super) const CHAIN: Workload = Workload {
     about: "map, filter half, map, filter half, running sum; in order",
     order_shows: false,
     prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys, setting.seed)],
+        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
         ..Prepared::default()
     },
     mizzle,

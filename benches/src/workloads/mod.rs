@@ -31,8 +31,8 @@ pub enum KeyKind {
 pub struct Setting {
     /// Events of all sources together.
     pub events: usize,
-    /// Distinct keys.
-    pub keys: u64,
+    /// Distinct keys, if it was said how many.
+    pub keys: Option<u64>,
     /// Queries, where there are many.
     pub queries: usize,
     /// What their keys are made of.
@@ -49,6 +49,13 @@ pub struct Setting {
     pub repeat: usize,
     /// Whether the hand-written program runs in turn with Mizzle.
     pub versus_baseline: bool,
+}
+
+impl Setting {
+    /// How many keys the events of a few queries have.
+    pub fn keys(&self) -> u64 {
+        self.keys.unwrap_or(1_000)
+    }
 }
 
 /// What a run came to.

@@ -18,7 +18,7 @@ pub(super) const SEPARATE: Workload = Workload {
     about: "--queries separate queries on one key each: map, running average; in order",
     order_shows: false,
     prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys, setting.seed)],
+        streams: vec![in_order(setting.events, keys(setting), setting.seed)],
         ..Prepared::default()
     },
     mizzle,
@@ -53,6 +53,11 @@ fn average((events, sum): &mut Average, value: i64) -> u64 {
     (*sum as f64 / *events as f64).to_bits()
 }
 
+/// As many as queries, unless asked otherwise: an event is for one of them.
+fn keys(setting: &Setting) -> u64 {
+    setting.keys.unwrap_or(setting.queries as u64)
+}
+
 /// Submits the queries, which are fed once `readings` is started.
 fn submit(
     engine: &Engine,
@@ -65,7 +70,7 @@ fn submit(
     for number in 0..setting.queries as u64 {
         let query = Query::new("separate");
         query
-            .subscribe(&keyed.at(number % setting.keys))
+            .subscribe(&keyed.at(number % keys(setting)))
             .map(|reading| reading.value * 3)
             .apply_stateful((0, 0), average)
             .in_order_if(setting.in_order)
@@ -135,7 +140,7 @@ fn baseline(prepared: &Prepared, setting: &Setting) -> Outcome {
             let query = &mut query;
             query.fold.sum = mix(query.fold.sum, average(&mut query.state, value * 3));
         });
-        index.entry(number % setting.keys).or_default().push(run);
+        index.entry(number % keys(setting)).or_default().push(run);
     }
     let watch = stopwatch();
     for event in prepared.streams[0].iter() {

@@ -19,7 +19,7 @@ pub(super) const UNION: Workload = Workload {
 fn prepare(setting: &Setting) -> Prepared {
     let mut random = Random::new(setting.seed ^ 1);
     let mut streams = [Vec::new(), Vec::new()];
-    for event in in_order(setting.events, setting.keys, setting.seed).iter() {
+    for event in in_order(setting.events, setting.keys(), setting.seed).iter() {
         streams[random.below(2) as usize].push(*event);
     }
     Prepared { streams: streams.into_iter().map(Into::into).collect(), ..Prepared::default() }

@@ -21,7 +21,7 @@ pub(super) const WINDOW: Workload = Workload {
     about: "count and sum per key in windows of 1 s; in order",
     order_shows: false,
     prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys, setting.seed)],
+        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
         ..Prepared::default()
     },
     mizzle: |prepared, setting, engine| mizzle(prepared, setting, engine, Watermarks::ascending()),
@@ -40,7 +40,7 @@ pub(super) const WINDOW_DISORDER: Workload = Workload {
     prepare: |setting| {
         let delay = DELAY.as_micros() as u64;
         Prepared {
-            streams: vec![delayed(setting.events, setting.keys, delay, setting.seed)],
+            streams: vec![delayed(setting.events, setting.keys(), delay, setting.seed)],
             ..Prepared::default()
         }
     },

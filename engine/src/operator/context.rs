@@ -38,6 +38,13 @@ pub struct Cx {
     pub(super) shown: Option<Box<String>>,
 }
 
+/// What of a context outlasts the work it was made for: nothing, in most chains.
+#[derive(Default)]
+pub(crate) struct Lasting {
+    gathering: Option<Box<Gathering>>,
+    processing: Option<Box<ProcessingTime>>,
+}
+
 /// What went wrong in a batch.
 #[derive(Default)]
 struct Trouble {
@@ -129,6 +136,17 @@ impl Cx {
     /// For a chain that is ordered or not, run as shard `shard`.
     pub fn new(ordered: bool, shard: u16) -> Self {
         Self { ordered, shard, ..Self::default() }
+    }
+
+    /// The same, going on with what was kept.
+    pub(crate) fn resumed(ordered: bool, shard: u16, kept: &mut Lasting) -> Self {
+        let Lasting { gathering, processing } = std::mem::take(kept);
+        Self { gathering, processing, ..Self::new(ordered, shard) }
+    }
+
+    /// What is to be kept of it.
+    pub(crate) fn kept(&mut self) -> Lasting {
+        Lasting { gathering: self.gathering.take(), processing: self.processing.take() }
     }
 
     /// What this lane gathers.

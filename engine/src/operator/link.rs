@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{Consumer, Cx, Note};
-use crate::event::Event;
+use crate::event::{Batch, Event};
 use crate::state::{StateError, Visit};
 use crate::time::Timestamp;
 
 /// A consumer of which nothing but the payload is known: what stands before it is compiled once,
-/// whatever follows. An event passes through one virtual call, and the state behind it lies in a box of
-/// its own.
+/// whatever follows. An event, or a batch, passes through one virtual call, and the state behind it lies
+/// in a box of its own.
 ///
 /// ```
 /// use mizzle_engine::harness::{Input, OperatorHarness, Probe};
@@ -45,6 +45,7 @@ struct Run<C, S> {
 /// What [`Consumer`] says, of a consumer with its state.
 pub trait Running<T>: Send {
     fn event(&mut self, cx: &mut Cx, event: Event<T>);
+    fn batch(&mut self, cx: &mut Cx, batch: &mut Batch<T>);
     fn note(&mut self, cx: &mut Cx, note: Note);
     fn watermark(&mut self, cx: &mut Cx, watermark: Timestamp);
     fn end(&mut self, cx: &mut Cx);
@@ -56,6 +57,10 @@ pub trait Running<T>: Send {
 impl<T, C: Consumer<T>> Running<T> for Run<C, C::State> {
     fn event(&mut self, cx: &mut Cx, event: Event<T>) {
         self.consumer.event(&mut self.state, cx, event);
+    }
+
+    fn batch(&mut self, cx: &mut Cx, batch: &mut Batch<T>) {
+        self.consumer.batch(&mut self.state, cx, batch);
     }
 
     fn note(&mut self, cx: &mut Cx, note: Note) {
@@ -90,9 +95,15 @@ impl<T: Send + 'static> Consumer<T> for Linked<T> {
         (self.start)()
     }
 
+    const WHOLE_BATCHES: bool = true;
+
     #[inline]
     fn event(&self, state: &mut Self::State, cx: &mut Cx, event: Event<T>) {
         state.event(cx, event);
+    }
+
+    fn batch(&self, state: &mut Self::State, cx: &mut Cx, batch: &mut Batch<T>) {
+        state.batch(cx, batch);
     }
 
     fn note(&self, state: &mut Self::State, cx: &mut Cx, note: Note) {

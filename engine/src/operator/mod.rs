@@ -26,7 +26,7 @@ pub mod rule;
 pub use apply::{Apply, ApplyKeyed};
 pub use branch::{Branch, Predicate, SplitLate};
 pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
-pub(crate) use context::{contained, panic_message};
+pub(crate) use context::{Lasting, contained, panic_message};
 pub use link::Linked;
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};

@@ -19,7 +19,7 @@ use super::outlet::{Outlet, Router, Target};
 use super::pool::Task;
 use super::port::{Packet, Port, Room};
 use super::push::Line;
-use super::query::{ChainEntry, QueryCore};
+use super::query::QueryCore;
 
 /// Builds the chains of one query, downstream ones first.
 pub struct Assembler {
@@ -28,7 +28,7 @@ pub struct Assembler {
     /// What was said since the last chain: it belongs to the next.
     coming: Coming,
     /// Chains are made when all inputs of all ports are known.
-    pub(super) pending: Vec<Box<dyn FnOnce() -> ChainEntry>>,
+    pub(super) pending: Vec<Box<dyn FnOnce() -> Arc<Chain>>>,
 }
 
 /// What is known of the chain being built.
@@ -44,7 +44,7 @@ impl Assembler {
         Self { engine, query, coming: Coming::default(), pending: Vec::new() }
     }
 
-    pub(super) fn finish(self) -> Vec<ChainEntry> {
+    pub(super) fn finish(self) -> Vec<Arc<Chain>> {
         self.query.expect(self.pending.len());
         self.pending.into_iter().map(|make| make()).collect()
     }
@@ -304,7 +304,7 @@ impl Assembler {
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
         let consumer = Arc::new(consumer);
         self.pending
-            .push(Box::new(move || reads(&attach, capacity, &Chain::new(frame, intake, consumer))));
+            .push(Box::new(move || reads(&attach, capacity, Chain::new(frame, intake, consumer))));
     }
 
     /// A chain that reads `port` and assigns time stamps anew, as the head of `segment`.
@@ -328,7 +328,7 @@ impl Assembler {
             let settings = engine.settings();
             let inbox = InboxIntake::new(port.clone(), false, settings.hold_cap);
             let intake = timed(settings, stage, Assigned::new(inbox, assign), watermarks);
-            reads(&port, settings.inbox_capacity, &Chain::new(frame, intake, consumer))
+            reads(&port, settings.inbox_capacity, Chain::new(frame, intake, consumer))
         }));
     }
 
@@ -343,7 +343,7 @@ impl Assembler {
         self.pending.push(Box::new(move || {
             let settings = engine.settings();
             let intake = InboxIntake::new(port.clone(), merge, settings.hold_cap);
-            reads(&port, settings.inbox_capacity, &Chain::new(frame, intake, consumer))
+            reads(&port, settings.inbox_capacity, Chain::new(frame, intake, consumer))
         }));
     }
 
@@ -389,27 +389,18 @@ fn timed<I: Intake>(
     Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
 }
 
-/// The entry of a chain that reads what `waker` belongs to.
-fn wakes<I, C>(waker: &SourceWaker, chain: Arc<Chain<I, C>>) -> ChainEntry
-where
-    I: Intake,
-    C: Consumer<I::Item>,
-{
+/// The chain, which reads what `waker` belongs to.
+fn wakes(waker: &SourceWaker, chain: Arc<Chain>) -> Arc<Chain> {
     let task: Arc<dyn Task> = chain.clone();
     waker.attach(Arc::downgrade(&task));
     chain
 }
 
-/// The entry of a chain that reads `port`.
-fn reads<T, I, C>(port: &Port<T>, capacity: usize, chain: &Arc<Chain<I, C>>) -> ChainEntry
-where
-    T: Send + 'static,
-    I: Intake,
-    C: Consumer<I::Item>,
-{
+/// The chain, which reads `port`.
+fn reads<T: Send + 'static>(port: &Port<T>, capacity: usize, chain: Arc<Chain>) -> Arc<Chain> {
     let task: Arc<dyn Task> = chain.clone();
     port.attach(Arc::downgrade(&task), capacity);
-    chain.clone()
+    chain
 }
 
 fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {

@@ -10,6 +10,7 @@ use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use crate::sync::{Condvar, Deadline, Mutex};
 use crate::time::{Clock, Timestamp};
 
+use super::chain::Chain;
 use super::engine::Shared;
 use super::pool::{Task, TaskRef};
 use super::stats::ChainStats;
@@ -128,15 +129,6 @@ impl Control {
     }
 }
 
-/// A chain as its query sees it.
-pub(super) trait ChainView: Task {
-    /// Which piece of the plan it runs, and as which shard.
-    fn place(&self) -> (usize, u16);
-    fn stats(&self) -> ChainStats;
-    /// The query is cancelled: gives up what it holds of others, even while it runs.
-    fn leave(&self);
-}
-
 /// Where a chain's events wait.
 pub(super) trait Inflow: Send + Sync {
     /// How many there are.
@@ -146,9 +138,6 @@ pub(super) trait Inflow: Send + Sync {
     /// is no harm.
     fn leave(&self) {}
 }
-
-/// A chain of a query.
-pub(super) type ChainEntry = Arc<dyn ChainView>;
 
 /// The shared part of a query.
 pub struct QueryCore {
@@ -165,7 +154,7 @@ pub struct QueryCore {
 }
 
 enum Chains {
-    Live(Vec<ChainEntry>),
+    Live(Vec<Arc<Chain>>),
     /// What was counted, once the query is over and its chains are gone.
     Last(Vec<ChainReport>),
 }
@@ -223,13 +212,13 @@ impl QueryCore {
     }
 
     /// Takes the query's chains and sets them off.
-    pub(super) fn start(&self, chains: Vec<ChainEntry>) {
+    pub(super) fn start(&self, chains: Vec<Arc<Chain>>) {
         *self.chains.lock() = Chains::Live(chains);
         self.live().into_iter().for_each(|chain| (chain as TaskRef).notify());
         self.chain_over();
     }
 
-    fn live(&self) -> Vec<ChainEntry> {
+    fn live(&self) -> Vec<Arc<Chain>> {
         match &*self.chains.lock() {
             Chains::Live(chains) => chains.clone(),
             Chains::Last(_) => Vec::new(),
