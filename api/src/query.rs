@@ -264,7 +264,7 @@ impl Graph {
     }
 
     /// The description without the segments that nobody uses.
-    fn spec(&self) -> Spec {
+    pub(crate) fn spec(&self) -> Spec {
         let used: Vec<usize> =
             (0..self.segments.len()).filter(|&n| self.segments[n].closed.is_some()).collect();
         let renumber = |old: &usize| used.binary_search(old).ok();

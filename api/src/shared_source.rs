@@ -8,8 +8,8 @@ use std::sync::Arc;
 use mizzle_engine::operator::{Consumer, OpId};
 use mizzle_engine::plan::{Head, Segment, Shape, Site, Spec};
 use mizzle_engine::runtime::{
-    Assembler, KeyIndex, KeySubscription, Lag, Line, Log, PushHandle, QueryHandle, SharedStats,
-    Status, SubscriberStats,
+    Assembler, KeyIndex, KeySubscription, Lag, Lease, Line, Log, PushHandle, QueryHandle,
+    SharedStats, Status, SubscriberStats, Terms,
 };
 use mizzle_engine::source::Source;
 use mizzle_engine::time::{Timestamp, Watermarks};
@@ -186,7 +186,7 @@ impl<T: Clone + Send + Sync + 'static> SharedSourceBuilder<'_, T> {
         let query = self.engine.runtime().submit(self.name, spec, |assembler| {
             input.assemble(assembler, &log, watermarks);
         });
-        Ok(SharedSource { log, query })
+        Ok(SharedSource { log, query, lease: None })
     }
 }
 
@@ -208,13 +208,16 @@ fn spec(name: &str, in_order: bool, location: &'static Location<'static>) -> Spe
 
 /// A source that queries share; made by [`Engine::shared_source`]. Clones are the same source.
 pub struct SharedSource<T> {
-    log: Arc<Log<T>>,
-    query: QueryHandle,
+    pub(crate) log: Arc<Log<T>>,
+    pub(crate) query: QueryHandle,
+    /// Of one that is derived: it runs until nobody has it.
+    pub(crate) lease: Option<Arc<Lease>>,
 }
 
 impl<T> Clone for SharedSource<T> {
     fn clone(&self) -> Self {
-        Self { log: self.log.clone(), query: self.query.clone() }
+        let Self { log, query, lease } = self;
+        Self { log: log.clone(), query: query.clone(), lease: lease.clone() }
     }
 }
 
@@ -270,18 +273,19 @@ impl<T: Clone + Send + Sync + 'static> SharedSource<T> {
     where
         K: Hash + Eq + Send + Sync + 'static,
     {
-        KeyedSource { index: KeyIndex::new(&self.log, key) }
+        KeyedSource { index: KeyIndex::new(&self.log, key), lease: self.lease.clone() }
     }
 }
 
 /// A shared source by key; made by [`SharedSource::key_by`]. Clones are the same.
 pub struct KeyedSource<T, K> {
     index: Arc<KeyIndex<T, K>>,
+    lease: Option<Arc<Lease>>,
 }
 
 impl<T, K> Clone for KeyedSource<T, K> {
     fn clone(&self) -> Self {
-        Self { index: self.index.clone() }
+        Self { index: self.index.clone(), lease: self.lease.clone() }
     }
 }
 
@@ -293,16 +297,19 @@ where
     /// What has the key `key`, to be subscribed to. Events of other keys cost such a query nothing:
     /// for them nothing of it is looked at, copied, woken or run.
     pub fn at(&self, key: K) -> OneKey<T> {
-        OneKey(self.index.at(key))
+        OneKey { key: self.index.at(key), lease: self.lease.clone() }
     }
 }
 
 /// One key of a shared source; made by [`KeyedSource::at`].
-pub struct OneKey<T>(KeySubscription<T>);
+pub struct OneKey<T> {
+    key: KeySubscription<T>,
+    lease: Option<Arc<Lease>>,
+}
 
 impl<T> Clone for OneKey<T> {
     fn clone(&self) -> Self {
-        Self(self.0.clone())
+        Self { key: self.key.clone(), lease: self.lease.clone() }
     }
 }
 
@@ -329,7 +336,8 @@ impl<T: Clone + Send + Sync + 'static> Subscribe for SharedSource<T> {
     type Head = FromLog<T>;
 
     fn head(&self) -> FromLog<T> {
-        FromLog { log: self.log.clone(), lag: Lag::default() }
+        let terms = Terms { lag: Lag::default(), lease: self.lease.clone() };
+        FromLog { log: self.log.clone(), terms }
     }
 
     fn log(&self) -> &Arc<Log<T>> {
@@ -346,11 +354,12 @@ impl<T: Clone + Send + Sync + 'static> Subscribe for OneKey<T> {
     type Head = FromKey<T>;
 
     fn head(&self) -> FromKey<T> {
-        FromKey { key: self.0.clone(), lag: Lag::default() }
+        let terms = Terms { lag: Lag::default(), lease: self.lease.clone() };
+        FromKey { key: self.key.clone(), terms }
     }
 
     fn log(&self) -> &Arc<Log<T>> {
-        self.0.log()
+        self.key.log()
     }
 
     fn planned(&self, op: OpId) -> Head {
@@ -397,12 +406,12 @@ impl<B: Lagging> Stream<B> {
 /// Where a stream starts at a shared source.
 pub struct FromLog<T> {
     log: Arc<Log<T>>,
-    lag: Lag,
+    terms: Terms,
 }
 
 impl<T> Lagging for FromLog<T> {
     fn set_lag(&mut self, lag: Lag) {
-        self.lag = lag;
+        self.terms.lag = lag;
     }
 }
 
@@ -411,19 +420,19 @@ impl<T: Clone + Send + Sync + 'static> Build for FromLog<T> {
     type Head = Self;
 
     fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
-        closing.assembler.subscribed(closing.segment, &self.log, self.lag, next);
+        closing.assembler.subscribed(closing.segment, &self.log, self.terms, next);
     }
 }
 
 /// Where a stream starts at one key of a shared source.
 pub struct FromKey<T> {
     key: KeySubscription<T>,
-    lag: Lag,
+    terms: Terms,
 }
 
 impl<T> Lagging for FromKey<T> {
     fn set_lag(&mut self, lag: Lag) {
-        self.lag = lag;
+        self.terms.lag = lag;
     }
 }
 
@@ -432,7 +441,7 @@ impl<T: Clone + Send + Sync + 'static> Build for FromKey<T> {
     type Head = Self;
 
     fn close<N: Consumer<T>>(self, next: N, closing: &mut Closing<'_>) {
-        closing.assembler.subscribed_to_key(closing.segment, &self.key, self.lag, next);
+        closing.assembler.subscribed_to_key(closing.segment, &self.key, self.terms, next);
     }
 }
 

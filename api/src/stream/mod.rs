@@ -8,6 +8,7 @@ mod keyed;
 mod out;
 pub(crate) mod processing_window;
 mod rules;
+mod shared_steps;
 mod stateful;
 mod stateless;
 mod unkeyed;

@@ -235,7 +235,7 @@ impl Drop for Engine {
 /// A submitted query. Dropping it leaves the query running.
 #[derive(Clone)]
 pub struct QueryHandle {
-    core: Arc<QueryCore>,
+    pub(super) core: Arc<QueryCore>,
 }
 
 impl QueryHandle {

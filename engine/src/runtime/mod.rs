@@ -33,5 +33,8 @@ pub use pool::TaskRef;
 pub use port::{Port, Room};
 pub use push::{Line, PushError, PushHandle};
 pub use query::{ChainReport, QueryFailure, QueryId, Status};
-pub use shared::{KeyIndex, KeySubscription, Lag, Log, SharedStats, SubscriberStats};
+pub use shared::{
+    Declared, Derived, Found, KeyIndex, KeySubscription, Lag, Lease, Log, SharedStats,
+    SubscriberStats, Terms,
+};
 pub use stats::{ChainStats, LatencyStats};

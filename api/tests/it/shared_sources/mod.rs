@@ -4,6 +4,7 @@ mod ends;
 mod keys;
 mod lag;
 mod many;
+mod steps;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -10,7 +10,7 @@ use crate::runtime::intake::{Intake, KeyIntake, LogIntake, Sorted};
 use crate::runtime::pool::Task;
 use crate::runtime::port::Room;
 
-use super::{KeySubscription, Lag, Log, Publish, Reader};
+use super::{KeySubscription, Log, Publish, Reader, Terms};
 
 impl Assembler {
     /// The end of a shared source's chain: publishes on `log` as operator `op`.
@@ -25,13 +25,13 @@ impl Assembler {
     }
 
     /// A chain that reads everything that is published on `log` from now on, as the head of `segment`.
-    pub fn subscribed<T, C>(&mut self, segment: usize, log: &Arc<Log<T>>, lag: Lag, consumer: C)
+    pub fn subscribed<T, C>(&mut self, segment: usize, log: &Arc<Log<T>>, terms: Terms, consumer: C)
     where
         T: Clone + Send + Sync + 'static,
         C: Consumer<T>,
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
-        let cursor = log.subscribe(self.reader(segment, lag));
+        let cursor = log.subscribe(self.reader(segment, terms));
         frame.inflow = Some(cursor.clone());
         let intake = self.sorted(&frame, LogIntake::new(cursor.clone()));
         self.pending.push(Box::new(move || {
@@ -47,14 +47,14 @@ impl Assembler {
         &mut self,
         segment: usize,
         key: &KeySubscription<T>,
-        lag: Lag,
+        terms: Terms,
         consumer: C,
     ) where
         T: Clone + Send + Sync + 'static,
         C: Consumer<T>,
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
-        let seat = (key.join)(self.reader(segment, lag));
+        let seat = (key.join)(self.reader(segment, terms));
         frame.inflow = Some(seat.clone());
         let follows = self.plan().pieces().len() > 1;
         let intake = self.sorted(&frame, KeyIntake::new(seat.clone()));
@@ -66,10 +66,10 @@ impl Assembler {
         }));
     }
 
-    fn reader(&self, segment: usize, lag: Lag) -> Reader {
+    fn reader(&self, segment: usize, Terms { lag, lease }: Terms) -> Reader {
         let op = self.plan().head(segment).op();
         debug_assert!(matches!(self.plan().head(segment), Head::Source { .. } | Head::Key { .. }));
-        Reader::new(Arc::downgrade(&self.query), op.unwrap_or_default(), lag)
+        Reader::new(Arc::downgrade(&self.query), op.unwrap_or_default(), lag, lease)
     }
 
     fn sorted<I: Intake>(&self, frame: &Frame, intake: I) -> Sorted<I> {

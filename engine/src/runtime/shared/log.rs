@@ -15,7 +15,7 @@ use crate::sync::{Mutex, OnceLock};
 use crate::time::Timestamp;
 
 use super::keyed::Index;
-use super::{Cell, Lag, Reader, SubscriberStats};
+use super::{Cell, Derived, Lag, Reader, SubscriberStats};
 
 /// A batch that several read.
 pub(crate) struct Logged<T> {
@@ -73,6 +73,8 @@ pub struct Log<T> {
     pub(super) lost: AtomicU64,
     pub(super) indexes: Mutex<Vec<Weak<dyn Index<T>>>>,
     tail: Mutex<Tail<T>>,
+    /// The sources that are made from it.
+    pub derived: Derived,
     /// The engine and the query that publish here.
     origin: OnceLock<(Weak<Shared>, Weak<QueryCore>)>,
 }
@@ -121,6 +123,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             lost: AtomicU64::new(0),
             indexes: Mutex::default(),
             tail: Mutex::new(tail),
+            derived: Derived::default(),
             origin: OnceLock::new(),
         })
     }
@@ -128,6 +131,11 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// The source's name.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// How many events a subscriber may be behind.
+    pub fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Whether the source was declared in order.

@@ -1,11 +1,13 @@
 //! Sources that queries share. The protocol stands in the runtime's README.md.
 
 mod assemble;
+mod derived;
 mod due;
 mod keyed;
 mod log;
 mod publish;
 
+pub use derived::{Declared, Derived, Found, Lease};
 pub use keyed::{KeyIndex, KeySubscription};
 pub use log::{Log, SharedStats};
 
@@ -14,7 +16,7 @@ pub(super) use keyed::Seat;
 pub(super) use log::{Cursor, Logged};
 pub(super) use publish::Publish;
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 
 use crate::operator::{Failure, OpId};
 use crate::sync::OnceLock;
@@ -32,6 +34,15 @@ pub enum Lag {
     Drop,
     /// The source waits for it, and so do all other subscribers: for a source with one subscriber.
     Wait,
+}
+
+/// How a query subscribes.
+#[derive(Clone, Default)]
+pub struct Terms {
+    /// What becomes of it at the lag limit.
+    pub lag: Lag,
+    /// What keeps the source running, if that is derived.
+    pub lease: Option<Arc<Lease>>,
 }
 
 /// A subscriber of a shared source, as the source sees it.
@@ -63,11 +74,13 @@ pub(super) struct Reader {
     head: OpId,
     policy: Lag,
     task: OnceLock<Weak<dyn Task>>,
+    /// Keeps what it reads running, if that is derived.
+    _lease: Option<Arc<Lease>>,
 }
 
 impl Reader {
-    fn new(query: Weak<QueryCore>, head: OpId, policy: Lag) -> Self {
-        Self { query, head, policy, task: OnceLock::new() }
+    fn new(query: Weak<QueryCore>, head: OpId, policy: Lag, lease: Option<Arc<Lease>>) -> Self {
+        Self { query, head, policy, task: OnceLock::new(), _lease: lease }
     }
 
     /// The chain that takes the events, once there is one.
