@@ -60,6 +60,12 @@ impl Engine {
         self.inner.query(id)
     }
 
+    /// How many events each worker has taken from sources and inboxes since the engine started. An event
+    /// that goes from one partitioned query to another is taken in both.
+    pub fn events_per_worker(&self) -> Vec<u64> {
+        self.inner.events_per_worker()
+    }
+
     /// How long events took from their source to a sink, in nanoseconds, since the engine started.
     pub fn latencies(&self) -> Histogram<u64> {
         self.inner.latencies()

@@ -1,11 +1,15 @@
 //! The command line of the benchmarks: `mizzle bench WORKLOAD`.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 
 use crate::measure::{BenchError, Report, measure};
-use crate::workloads::{KeyKind, Setting, WORKLOADS, Workload};
+use crate::page;
+use crate::sweep::Sweep;
+use crate::workloads::{KeyKind, Latency, Setting, WORKLOADS, Workload};
 
 /// Measures a workload, alone or against a hand-written program that does the same.
 #[derive(Clone, Debug, Parser)]
@@ -20,9 +24,9 @@ pub struct Args {
     /// Distinct keys: 1000, or where each query has one, as many as queries.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     keys: Option<u64>,
-    /// Queries, where the workload is about many of them.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    queries: u64,
+    /// Queries, where the workload is about many of them: 1000; in a sweep at most a million.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    queries: Option<u64>,
     /// What the keys of many queries are.
     #[arg(long, default_value = "u64")]
     key: KeyKind,
@@ -38,6 +42,12 @@ pub struct Args {
     /// Do not flag it.
     #[arg(long)]
     unordered: bool,
+    /// How late events may come, in milliseconds, where the workload is about that.
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=86_400_000))]
+    disorder: u64,
+    /// Events per second, where they are sent at a rate.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    rate: u64,
     /// What the data is made from.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -47,6 +57,9 @@ pub struct Args {
     /// Run the hand-written program in turn with Mizzle and give the ratio of CPU times.
     #[arg(long)]
     versus_baseline: bool,
+    /// Write a report with pictures: .html, .svg or .md.
+    #[arg(long, value_name = "FILE", value_parser = parse_report)]
+    report: Option<PathBuf>,
     /// Print one line of JSON per workload.
     #[arg(long)]
     json: bool,
@@ -55,6 +68,7 @@ pub struct Args {
 #[derive(Clone, Debug)]
 enum Choice {
     All,
+    Sweep,
     One(&'static str),
 }
 
@@ -63,18 +77,30 @@ fn workloads_help() -> String {
         .iter()
         .map(|workload| format!("  {:<16} {}", workload.name, workload.about))
         .collect();
-    format!("Workloads:\n{}\n  {:<16} all of these", lines.join("\n"), "all")
+    let all = format!("  {:<16} all of these", "all");
+    let sweep = format!(
+        "  {:<16} one thing after another varied: the flag, queries, disorder, workers, batches; latency",
+        "sweep"
+    );
+    format!("Workloads:\n{}\n{all}\n{sweep}", lines.join("\n"))
 }
 
 fn parse_workload(name: &str) -> Result<Choice, String> {
-    if name == "all" {
-        return Ok(Choice::All);
+    match name {
+        "all" => return Ok(Choice::All),
+        "sweep" => return Ok(Choice::Sweep),
+        _ => {}
     }
     let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
     match names.iter().find(|known| **known == name) {
         Some(known) => Ok(Choice::One(known)),
-        None => Err(format!("there are {}, all", names.join(", "))),
+        None => Err(format!("there are {}, all, sweep", names.join(", "))),
     }
+}
+
+fn parse_report(path: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(path);
+    page::kind(&path).map(|_| path)
 }
 
 impl Args {
@@ -82,11 +108,16 @@ impl Args {
         Setting {
             events: self.events as usize,
             keys: self.keys,
-            queries: self.queries as usize,
+            queries: self.queries.unwrap_or(match self.workload {
+                Choice::Sweep => 1_000_000,
+                _ => 1_000,
+            }) as usize,
             key: self.key,
             workers: self.workers as usize,
             batch: self.batch as usize,
             in_order: !self.unordered,
+            disorder: Duration::from_millis(self.disorder),
+            rate: self.rate,
             seed: self.seed,
             repeat: self.repeat as usize,
             versus_baseline: self.versus_baseline,
@@ -96,6 +127,7 @@ impl Args {
     fn workloads(&self) -> impl Iterator<Item = &'static Workload> + '_ {
         WORKLOADS.iter().filter(|workload| match self.workload {
             Choice::All => true,
+            Choice::Sweep => false,
             Choice::One(name) => workload.name == name,
         })
     }
@@ -103,22 +135,41 @@ impl Args {
     /// Runs what was asked for and prints it.
     ///
     /// # Errors
-    /// If an engine cannot be started, results disagree, or the report cannot be written.
+    /// If an engine cannot be started, results disagree, or something cannot be written.
     pub fn run(&self) -> Result<(), BenchError> {
-        for workload in self.workloads() {
-            let report = measure(workload, &self.setting())?;
-            let text = if self.json {
-                serde_json::to_string(&report).expect("numbers and texts can be written")
-            } else {
-                line(&report)
-            };
-            match writeln!(io::stdout(), "{text}") {
-                // Whoever has stopped reading gets no complaint, and no more measurements.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
-                done => done?,
+        let mut reports = Vec::new();
+        let mut tell = |report: &Report| -> Result<(), BenchError> {
+            reports.push(report.clone());
+            Ok(self.print(report)?)
+        };
+        let measured = match self.workload {
+            Choice::Sweep => Sweep::new(self.setting(), &mut tell).run(),
+            _ => self
+                .workloads()
+                .try_for_each(|workload| tell(&measure(workload, &self.setting())?))
+                .map(|()| Vec::new()),
+        };
+        let charts = match measured {
+            // Whoever has stopped reading gets no complaint, and no more measurements.
+            Err(BenchError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+                return Ok(());
             }
-        }
-        Ok(())
+            measured => measured?,
+        };
+        let Some(file) = &self.report else { return Ok(()) };
+        page::write(file, &charts, &reports).map_err(|error| BenchError::Report {
+            file: file.display().to_string(),
+            reason: error.to_string(),
+        })
+    }
+
+    fn print(&self, report: &Report) -> io::Result<()> {
+        let text = if self.json {
+            serde_json::to_string(report).expect("numbers and texts can be written")
+        } else {
+            line(report)
+        };
+        writeln!(io::stdout(), "{text}")
     }
 }
 
@@ -146,6 +197,18 @@ fn line(report: &Report) -> String {
         let by_hand =
             format!("\n{:<16} {:>6.1} M events/s by hand   ratio_cpu {ratio:.2}", "", theirs / 1e6);
         line.push_str(&by_hand);
+    }
+    if let Some(us) = report.latency_us {
+        let text = |us: Latency| {
+            format!(
+                "p50 {:.1}   p99 {:.1}   p99.9 {:.1}   max {:.0} us",
+                us.p50, us.p99, us.p999, us.max
+            )
+        };
+        line.push_str(&format!("\n{:<16} {}", "", text(us)));
+        if let Some(bare) = report.baseline_latency_us {
+            line.push_str(&format!("\n{:<16} {}   (bare hand-off)", "", text(bare)));
+        }
     }
     if let Some(ratio) = report.second_ratio_cpu {
         line.push_str(&format!("   against the second program {ratio:.2}"));

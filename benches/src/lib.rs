@@ -5,14 +5,17 @@
 //! checksum. What is compared is CPU time of the whole process, because wall-clock time means little
 //! on a shared machine.
 
+mod chart;
 pub mod cli;
 pub mod counting;
 mod data;
 mod measure;
 pub mod nexmark;
+mod page;
 mod platform;
+mod sweep;
 mod workloads;
 
 pub use data::Reading;
-pub use measure::{Report, Run, Took};
-pub use workloads::{Setting, WORKLOADS, Workload};
+pub use measure::{BenchError, Report, Run, Took, measure};
+pub use workloads::{KeyKind, Latency, Setting, WORKLOADS, Workload};

@@ -1,12 +1,13 @@
 //! Runs a workload, alone or in turn with the hand-written program, and reports.
 
+use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
 use mizzle::Engine;
 use serde::Serialize;
 
-use crate::platform::{cpu_time, peak_rss};
-use crate::workloads::{Outcome, Prepared, Setting, Workload};
+use crate::platform::{commit, cpu_time, peak_rss};
+use crate::workloads::{Latency, Outcome, Prepared, Setting, Workload};
 
 /// What a run took.
 #[derive(Clone, Copy, Debug)]
@@ -50,8 +51,19 @@ pub struct Report {
     pub events_per_s: f64,
     /// Events per CPU second.
     pub events_per_cpu_s: f64,
+    /// Events that each worker took from sources and inboxes, mean of the timed runs: an event that goes
+    /// from one partitioned query to another is taken in both.
+    pub events_per_worker: Vec<u64>,
     /// The most memory this process has held, the data included.
     pub peak_rss_bytes: Option<u64>,
+    /// How long events took, in microseconds, from when they were due to be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_us: Option<Latency>,
+    /// The same of a bare hand-off between two threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline_latency_us: Option<Latency>,
+    /// How late events may come, where the workload is about that.
+    pub disorder_ms: u64,
     /// Late events.
     pub late: u64,
     /// What the results come to; the hand-written program comes to the same.
@@ -87,6 +99,8 @@ pub struct Report {
     /// Events per CPU second of the hand-written program, median.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline_events_per_cpu_s: Option<f64>,
+    /// The commit of the source tree, if it is known.
+    pub commit: Option<String>,
 }
 
 /// What a workload came to that it should not have.
@@ -95,9 +109,17 @@ pub enum BenchError {
     /// The engine could not be started.
     #[error(transparent)]
     Engine(#[from] mizzle::EngineError),
-    /// The report could not be written.
+    /// The result could not be printed.
     #[error(transparent)]
     Output(#[from] std::io::Error),
+    /// The report could not be written.
+    #[error("{file}: {reason}")]
+    Report {
+        /// Where to.
+        file: String,
+        /// Why not.
+        reason: String,
+    },
     /// Two runs, or Mizzle and the hand-written program, disagree.
     #[error("{workload}: Mizzle came to {ours:016x}, {other} to {theirs:016x}")]
     Disagreement {
@@ -118,6 +140,8 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
     let engine = Engine::builder().workers(setting.workers).batch(setting.batch).build()?;
     let ours = || timed(|| (workload.mizzle)(&prepared, setting, &engine));
     let warm = ours();
+    let taken = engine.events_per_worker();
+    let mut progress = Progress::new(workload.name, setting.repeat);
     let (mut runs, mut baselines, mut seconds) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..setting.repeat {
         // In turn, and each goes first as often as the other.
@@ -134,7 +158,11 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
         if let Some(second) = workload.second_baseline.filter(|_| setting.versus_baseline) {
             seconds.push(timed(|| second(&prepared, setting)));
         }
+        progress.done(pair + 1);
     }
+    let each = |(now, before): (u64, u64)| (now - before) / setting.repeat as u64;
+    let taken = engine.events_per_worker().into_iter().zip(taken).map(each).collect();
+    drop(progress);
     let expected = warm.outcome.checksum;
     for (other, theirs) in baselines
         .iter()
@@ -148,7 +176,40 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
             return Err(BenchError::Disagreement { workload, ours: expected, other, theirs });
         }
     }
-    Ok(report(workload, setting, &prepared, runs, [&baselines, &seconds]))
+    let report = report(workload, setting, &prepared, runs, [&baselines, &seconds]);
+    Ok(Report { events_per_worker: taken, ..report })
+}
+
+/// Tells on a terminal how far a workload is.
+struct Progress {
+    name: &'static str,
+    of: usize,
+    shows: bool,
+}
+
+impl Progress {
+    fn new(name: &'static str, of: usize) -> Self {
+        let mut progress = Self { name, of, shows: io::stderr().is_terminal() };
+        progress.done(0);
+        progress
+    }
+
+    fn done(&mut self, runs: usize) {
+        self.show(&format!("{}: {runs} of {} runs", self.name, self.of));
+    }
+
+    /// In place of what it has shown. Whether a terminal takes it matters to nobody.
+    fn show(&mut self, text: &str) {
+        if self.shows {
+            let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.show("");
+    }
 }
 
 fn timed(run: impl FnOnce() -> Outcome) -> Run {
@@ -182,7 +243,11 @@ fn report(
         cpu_seconds: took.cpu_seconds,
         events_per_s: events as f64 / took.seconds,
         events_per_cpu_s: events as f64 / took.cpu_seconds,
+        events_per_worker: Vec::new(),
         peak_rss_bytes: peak_rss(),
+        latency_us: latency(&runs),
+        baseline_latency_us: latency(baselines),
+        disorder_ms: setting.disorder.as_millis() as u64,
         late: outcome.late,
         checksum: format!("{:016x}", outcome.checksum),
         workers: setting.workers,
@@ -197,7 +262,20 @@ fn report(
         ratio_cpu,
         second_ratio_cpu,
         baseline_events_per_cpu_s: theirs,
+        commit: commit(),
     }
+}
+
+/// The median of each of the runs' percentiles.
+fn latency(runs: &[Run]) -> Option<Latency> {
+    let all: Vec<_> = runs.iter().filter_map(|run| run.outcome.latency).collect();
+    let of = |percentile: fn(&Latency) -> f64| median(all.iter().map(percentile).collect());
+    Some(Latency {
+        p50: of(|l| l.p50)?,
+        p99: of(|l| l.p99)?,
+        p999: of(|l| l.p999)?,
+        max: of(|l| l.max)?,
+    })
 }
 
 fn median(mut values: Vec<f64>) -> Option<f64> {

@@ -1,5 +1,6 @@
 //! What the operating system knows about this process.
 
+use std::process::Command;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -16,6 +17,15 @@ pub fn peak_rss() -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     Some(kib * 1024)
+}
+
+/// The commit of the source tree that this was built from, and whether files differ from it.
+pub fn commit() -> Option<String> {
+    let git = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
+    let told =
+        Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR")]).args(git).output().ok()?;
+    let commit = String::from_utf8(told.stdout).ok()?;
+    Some(commit.trim().to_owned()).filter(|commit| told.status.success() && !commit.is_empty())
 }
 
 #[cfg(test)]

@@ -131,6 +131,66 @@ fn a_reader_that_stops_gets_no_complaint() {
 }
 
 #[test]
+fn a_sweep_writes_a_page_that_needs_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let quick = ["--events", "2000", "--repeat", "1", "--queries", "50", "--rate", "100000"];
+    let sweep = |report: &str| {
+        let output =
+            mizzle(&[&["bench", "sweep", "--json", "--report", report], &quick[..]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+        assert_eq!(err(&output), "", "progress is for terminals");
+        std::fs::read_to_string(report).unwrap()
+    };
+    let page = sweep(&file("page.html"));
+    assert_eq!(page.matches("<svg").count(), 6);
+    for part in ["What the in-order flag costs", "separate queries", "bare hand-off", "<table>"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("<script") && !page.contains("<link"));
+    let output = mizzle(&[&["bench", "chain", "--report", &file("chain.md")], &quick[..]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let table = std::fs::read_to_string(file("chain.md")).unwrap();
+    assert!(table.contains("| chain | flagged | 1 | 1024 |"), "{table}");
+}
+
+#[test]
+fn a_benchmark_says_what_it_was_given_in_one_line_of_json() {
+    let output = mizzle(&["bench", "latency", "--events", "3000", "--repeat", "1", "--json"]);
+    let line = out(&output);
+    assert_eq!(line.lines().count(), 1, "{line}");
+    for field in [
+        "workload",
+        "events",
+        "seconds",
+        "cpu_seconds",
+        "events_per_s",
+        "events_per_cpu_s",
+        "events_per_worker",
+        "peak_rss_bytes",
+        "latency_us",
+        "late",
+        "checksum",
+        "workers",
+        "batch",
+        "in_order",
+        "commit",
+    ] {
+        assert!(line.contains(&format!("\"{field}\":")), "{field} in {line}");
+    }
+}
+
+#[test]
+fn a_report_of_no_known_kind_is_refused_before_anything_is_measured() {
+    let output = mizzle(&["bench", "chain", "--report=page.pdf"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("ends in .html, .svg, .md"), "{}", err(&output));
+    let output = mizzle(&["bench", "chain", "--events=10", "--report=/no/such/folder/page.md"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).starts_with("mizzle: /no/such/folder/page.md: "), "{}", err(&output));
+}
+
+#[test]
 fn a_benchmark_nobody_reads_ends_quietly() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_mizzle"))
         .args(["bench", "all", "--events", "1000"])

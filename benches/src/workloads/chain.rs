@@ -36,17 +36,35 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     run(engine, query, &result)
 }
 
-fn baseline(prepared: &Prepared, _: &Setting) -> Outcome {
-    let (mut sum, mut checksum) = (0i64, 0);
-    for event in prepared.streams[0].iter() {
-        let scaled = event.value.value * 3;
-        if event.value.key & 1 == 0 {
-            let value = scaled + 1;
-            if value & 2 == 0 {
-                sum = sum.wrapping_add(value);
-                checksum = mix(checksum, sum as u64);
-            }
+/// The same by hand.
+#[derive(Default)]
+pub(super) struct Sum {
+    sum: i64,
+    pub checksum: u64,
+}
+
+impl Sum {
+    /// Whether the reading comes through to the sum.
+    #[inline(always)]
+    pub fn take(&mut self, reading: Reading) -> bool {
+        let scaled = reading.value * 3;
+        if reading.key & 1 != 0 {
+            return false;
         }
+        let value = scaled + 1;
+        let through = value & 2 == 0;
+        if through {
+            self.sum = self.sum.wrapping_add(value);
+            self.checksum = mix(self.checksum, self.sum as u64);
+        }
+        through
     }
-    Outcome::by_hand(checksum)
+}
+
+fn baseline(prepared: &Prepared, _: &Setting) -> Outcome {
+    let mut sum = Sum::default();
+    for event in prepared.streams[0].iter() {
+        sum.take(event.value);
+    }
+    Outcome::by_hand(sum.checksum)
 }

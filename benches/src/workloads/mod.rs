@@ -1,17 +1,23 @@
 //! The workloads. Each has a Mizzle query and, but for Nexmark's, a hand-written program for the same data.
 
 mod chain;
+mod diamond;
+mod heavy;
 mod join;
+mod latency;
 mod nexmark;
+mod pushed;
 mod queries;
 mod separate;
 mod union;
 mod window;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use mizzle::sink::{Sink, SinkError};
-use mizzle::{Engine, Event, Query, QueryHandle, Status};
+use mizzle::{Engine, Event, Histogram, Query, QueryHandle, Status};
+use serde::Serialize;
 
 use crate::data::Data;
 use crate::measure::Took;
@@ -43,6 +49,10 @@ pub struct Setting {
     pub batch: usize,
     /// Whether the stateful operator is flagged in-order.
     pub in_order: bool,
+    /// How late events may come, where the workload is about that.
+    pub disorder: Duration,
+    /// Events per second, where they are sent at a rate.
+    pub rate: u64,
     /// What the data is made from.
     pub seed: u64,
     /// Timed runs.
@@ -69,6 +79,28 @@ pub struct Outcome {
     pub took: Option<Took>,
     /// What one of many queries takes, and what adding them took.
     pub many: Option<Many>,
+    /// How long events took, where that was measured.
+    pub latency: Option<Latency>,
+}
+
+/// How long events took, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Half of them at most.
+    pub p50: f64,
+    /// 99 of 100 at most.
+    pub p99: f64,
+    /// 999 of 1,000 at most.
+    pub p999: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+impl Latency {
+    fn of(nanos: &Histogram<u64>) -> Self {
+        let at = |quantile| nanos.value_at_quantile(quantile) as f64 / 1e3;
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: nanos.max() as f64 / 1e3 }
+    }
 }
 
 /// What hosting many queries costs, apart from their events.
@@ -101,7 +133,7 @@ impl Prepared {
 impl Outcome {
     /// What a hand-written program came to.
     fn by_hand(checksum: u64) -> Self {
-        Self { checksum, late: 0, took: None, many: None }
+        Self { checksum, late: 0, took: None, many: None, latency: None }
     }
 }
 
@@ -129,7 +161,11 @@ pub const WORKLOADS: &[Workload] = &[
     window::WINDOW,
     window::WINDOW_DISORDER,
     union::UNION,
+    diamond::DIAMOND,
     join::JOIN,
+    pushed::PUSHED,
+    heavy::HEAVY,
+    latency::LATENCY,
     queries::QUERIES,
     queries::MEMBERS,
     queries::GROUP_WINDOW,
@@ -190,7 +226,7 @@ fn run(engine: &Engine, query: Query, result: &Left) -> Outcome {
     let status = handle.wait();
     assert_eq!(status, Status::Completed);
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle), took: None, many: None }
+    Outcome { late: late(&handle), ..Outcome::by_hand(checksum) }
 }
 
 fn late(handle: &QueryHandle) -> u64 {

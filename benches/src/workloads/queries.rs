@@ -171,7 +171,12 @@ fn mizzle<K: Key>(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Ou
     assert_eq!(handle.wait(), Status::Completed);
     let took = watch();
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle), took: Some(took), many: Some(many) }
+    Outcome {
+        late: late(&handle),
+        took: Some(took),
+        many: Some(many),
+        ..Outcome::by_hand(checksum)
+    }
 }
 
 /// Submits `query` and adds a member for each of `keys`, all of them there when it returns.
@@ -276,7 +281,7 @@ fn hashed_by<K: Key>(prepared: &Prepared, setting: &Setting) -> Outcome {
             checksum = checksum.wrapping_add(word(reading.number, average(state, reading.value)));
         }
     }
-    Outcome { checksum, late: 0, took: Some(watch()), many: None }
+    Outcome { took: Some(watch()), ..Outcome::by_hand(checksum) }
 }
 
 const SHARDS: usize = 64;
@@ -319,7 +324,7 @@ fn sharded_by<K: Key>(prepared: &Prepared, setting: &Setting) -> Outcome {
             start = end as usize;
         }
     }
-    Outcome { checksum, late: 0, took: Some(watch()), many: None }
+    Outcome { took: Some(watch()), ..Outcome::by_hand(checksum) }
 }
 
 /// The same for any order of results.
@@ -360,7 +365,7 @@ fn windows(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     assert_eq!(handle.wait(), Status::Completed);
     let took = watch();
     let checksum = result.0.lock().expect("no sink panicked").expect("the sink has ended");
-    Outcome { checksum, late: late(&handle), took: Some(took), many: None }
+    Outcome { late: late(&handle), took: Some(took), ..Outcome::by_hand(checksum) }
 }
 
 /// A window that has closed: key, start, count, sum.
@@ -393,7 +398,7 @@ fn windows_by_hand(prepared: &Prepared, setting: &Setting) -> Outcome {
     for (_, key) in open {
         checksum = checksum.wrapping_add(close(key, &mut queries));
     }
-    Outcome { checksum, late: 0, took: Some(watch()), many: None }
+    Outcome { took: Some(watch()), ..Outcome::by_hand(checksum) }
 }
 
 fn close(key: u64, queries: &mut HashMap<u64, (i64, u64, i64)>) -> u64 {

@@ -104,7 +104,7 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
         removes_per_cpu_s: None,
     };
     let checksum = all.load(Ordering::Relaxed);
-    Outcome { checksum, late, took: Some(took), many: Some(many) }
+    Outcome { late, took: Some(took), many: Some(many), ..Outcome::by_hand(checksum) }
 }
 
 /// Waits until the new queries have had their first look at nothing.
@@ -150,5 +150,5 @@ fn baseline(prepared: &Prepared, setting: &Setting) -> Outcome {
     }
     drop(index);
     let took = watch();
-    Outcome { checksum: all.load(Ordering::Relaxed), late: 0, took: Some(took), many: None }
+    Outcome { took: Some(took), ..Outcome::by_hand(all.load(Ordering::Relaxed)) }
 }

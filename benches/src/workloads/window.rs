@@ -1,5 +1,4 @@
-//! W2 and W3: count and sum per key in tumbling windows of a second, in order and with delays of up
-//! to half a second.
+//! W2 and W3: count and sum per key in tumbling windows of a second, in order and with delays.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,7 +13,6 @@ use crate::data::{Reader, Reading, delayed, in_order};
 
 const SIZE: Duration = Duration::from_secs(1);
 const SIZE_MICROS: i64 = 1_000_000;
-const DELAY: Duration = Duration::from_millis(500);
 
 pub(super) const WINDOW: Workload = Workload {
     name: "window",
@@ -35,23 +33,23 @@ pub(super) const WINDOW: Workload = Workload {
 
 pub(super) const WINDOW_DISORDER: Workload = Workload {
     name: "window-disorder",
-    about: "as window, each event delayed by up to 500 ms",
+    about: "as window, each event delayed by up to --disorder",
     order_shows: false,
     prepare: |setting| {
-        let delay = DELAY.as_micros() as u64;
+        let delay = setting.disorder.as_micros() as u64;
         Prepared {
             streams: vec![delayed(setting.events, setting.keys(), delay, setting.seed)],
             ..Prepared::default()
         }
     },
     mizzle: |prepared, setting, engine| {
-        mizzle(prepared, setting, engine, Watermarks::bounded(DELAY))
+        mizzle(prepared, setting, engine, Watermarks::bounded(setting.disorder))
     },
     baseline: Some(|prepared, setting| {
         Outcome::by_hand(if setting.in_order {
-            sorted(&prepared.streams[0])
+            sorted(&prepared.streams[0], setting.disorder)
         } else {
-            as_they_come(&prepared.streams[0])
+            as_they_come(&prepared.streams[0], setting.disorder)
         })
     }),
     second_baseline: None,
@@ -120,7 +118,7 @@ impl InOrder {
 const RUN: usize = 16_384;
 
 /// Sorted runs, merged as far as the watermark allows, then as if in order.
-fn sorted(events: &[Event<Reading>]) -> u64 {
+fn sorted(events: &[Event<Reading>], delay: Duration) -> u64 {
     let mut windows = InOrder::default();
     let mut runs: VecDeque<(Vec<Event<Reading>>, usize)> = VecDeque::new();
     let (mut due, mut newest) = (Vec::new(), i64::MIN);
@@ -129,7 +127,7 @@ fn sorted(events: &[Event<Reading>]) -> u64 {
         run.sort_by_key(|event| event.time);
         newest = newest.max(run.last().map_or(newest, |event| event.time.as_micros()));
         runs.push_back((run, 0));
-        release(&mut runs, newest - DELAY.as_micros() as i64, &mut due, &mut windows);
+        release(&mut runs, newest - delay.as_micros() as i64, &mut due, &mut windows);
     }
     release(&mut runs, i64::MAX, &mut due, &mut windows);
     windows.finish()
@@ -153,7 +151,7 @@ fn release(
 }
 
 /// A table per open window, closed when the watermark reaches its end.
-fn as_they_come(events: &[Event<Reading>]) -> u64 {
+fn as_they_come(events: &[Event<Reading>], delay: Duration) -> u64 {
     let mut open: VecDeque<(i64, Table)> = VecDeque::new();
     let (mut spare, mut newest, mut checksum) = (Vec::new(), i64::MIN, 0u64);
     for chunk in events.chunks(1_024) {
@@ -172,7 +170,7 @@ fn as_they_come(events: &[Event<Reading>]) -> u64 {
             entry.0 += 1;
             entry.1 += event.value.value;
         }
-        let watermark = newest - DELAY.as_micros() as i64;
+        let watermark = newest - delay.as_micros() as i64;
         while open.front().is_some_and(|(start, _)| start + SIZE_MICROS <= watermark) {
             if let Some((start, mut table)) = open.pop_front() {
                 checksum = checksum.wrapping_add(emit(start, &mut table));

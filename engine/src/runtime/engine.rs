@@ -77,8 +77,25 @@ pub struct Shared {
     queries: DashMap<QueryId, Arc<QueryCore>>,
     plans: Plans,
     next_id: AtomicU64,
-    /// Latencies at sinks, one histogram per worker so that no two workers share one.
-    latencies: Vec<Mutex<Histogram<u64>>>,
+    /// One per worker, so that no two share a line.
+    accounts: Vec<Account>,
+}
+
+/// What a worker has done.
+#[repr(align(128))]
+struct Account {
+    /// Latencies at sinks.
+    latencies: Mutex<Histogram<u64>>,
+    /// Events that it has taken from sources and inboxes.
+    taken: AtomicU64,
+}
+
+impl Default for Account {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 3);
+        let latencies = Mutex::new(histogram.expect("bounds are valid"));
+        Self { latencies, taken: AtomicU64::new(0) }
+    }
 }
 
 impl Shared {
@@ -113,9 +130,18 @@ impl Shared {
         self.monotonic().as_nanos() as u64 + 1
     }
 
+    fn account(&self) -> &Account {
+        &self.accounts[worker_index(&self.pool).unwrap_or(0)]
+    }
+
     pub(super) fn record_latency(&self, nanos: u64, events: u64) {
-        let worker = worker_index(&self.pool).unwrap_or(0);
-        self.latencies[worker].lock().saturating_record_n(nanos, events);
+        self.account().latencies.lock().saturating_record_n(nanos, events);
+    }
+
+    /// The worker at hand has taken `events`.
+    pub(super) fn record_taken(&self, events: u64) {
+        // Relaxed: a sum of its own, to which one worker adds.
+        self.account().taken.fetch_add(events, Ordering::Relaxed);
     }
 }
 
@@ -151,16 +177,11 @@ impl Engine {
                 return Err(error.into());
             }
         };
-        let histogram = || {
-            Mutex::new(
-                Histogram::new_with_bounds(1, 3_600_000_000_000, 3).expect("bounds are valid"),
-            )
-        };
-        let latencies = (0..settings.workers).map(|_| histogram()).collect();
+        let accounts = (0..settings.workers).map(|_| Account::default()).collect();
         tracing::debug!(workers = settings.workers, "engine started");
         let (queries, plans, next_id) = (DashMap::new(), Plans::default(), AtomicU64::new(1));
         Ok(Self {
-            shared: Arc::new(Shared { settings, pool, timers, queries, plans, next_id, latencies }),
+            shared: Arc::new(Shared { settings, pool, timers, queries, plans, next_id, accounts }),
         })
     }
 
@@ -209,11 +230,18 @@ impl Engine {
         Some(QueryHandle { core })
     }
 
+    /// How many events each worker has taken from sources and inboxes since the engine started. An event
+    /// that goes from chain to chain is taken in each.
+    pub fn events_per_worker(&self) -> Vec<u64> {
+        let taken = |account: &Account| account.taken.load(Ordering::Relaxed);
+        self.shared.accounts.iter().map(taken).collect()
+    }
+
     /// Latencies from sources to sinks since the engine started, in nanoseconds, of all workers.
     pub fn latencies(&self) -> Histogram<u64> {
-        let mut all = self.shared.latencies[0].lock().clone();
-        for worker in &self.shared.latencies[1..] {
-            all += &*worker.lock();
+        let mut all = self.shared.accounts[0].latencies.lock().clone();
+        for worker in &self.shared.accounts[1..] {
+            all += &*worker.latencies.lock();
         }
         all
     }

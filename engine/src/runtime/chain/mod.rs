@@ -189,8 +189,7 @@ impl Chain {
         catch_unwind(AssertUnwindSafe(|| self.deliver(cx)))
             .map_err(|payload| self.blame(cx, true, payload))?;
         held.position += pulled.taken;
-        let (events, holding) = held.work.held();
-        self.counts.pulled(&pulled, progress, events, holding);
+        self.pulled(&pulled, progress, held);
         self.account_operators(cx);
         held.promised = progress;
         if let Some(message) = pulled.failure {
@@ -247,6 +246,13 @@ impl Chain {
         cx.outbox.drain(..).for_each(|parcel| parcel.deliver());
     }
 
+    /// Accounts for a look at the intake.
+    fn pulled(&self, pulled: &Pulled, progress: Progress, held: &Held) {
+        let (events, holding) = held.work.held();
+        self.counts.pulled(pulled, progress, events, holding);
+        self.frame.engine.record_taken(pulled.taken);
+    }
+
     fn account_operators(&self, cx: &mut Cx) {
         let counters = std::mem::take(&mut cx.counters);
         if self.frame.has_sink && counters.out > 0 && cx.born > 0 {
@@ -284,8 +290,7 @@ impl Chain {
         };
         let (position, before) = (held.position, held.promised.flow);
         held.position += pulled.taken;
-        let (events, holding) = held.work.held();
-        self.counts.pulled(&pulled, progress, events, holding);
+        self.pulled(&pulled, progress, &held);
         held.promised = progress;
         held.over = progress.flow.is_over();
         self.arm(&mut held, None);

@@ -1,0 +1,193 @@
+//! Pictures of measurements.
+
+use std::error::Error;
+
+use plotters::coord::Shift;
+use plotters::prelude::*;
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What stands below it, and beside it.
+    pub axes: [&'static str; 2],
+    /// What is drawn.
+    pub marks: Marks,
+    /// Whether values grow by factors upwards.
+    pub log_y: bool,
+}
+
+/// What a picture is made of.
+#[derive(Clone, Debug)]
+pub enum Marks {
+    /// Lines through points, by name; along factors of x if `log_x`.
+    Lines {
+        /// The lines.
+        lines: Vec<(String, Vec<(f64, f64)>)>,
+        /// Whether x grows by factors.
+        log_x: bool,
+    },
+    /// A group of bars side by side for each name.
+    Bars {
+        /// What the bars of a group are called.
+        series: Vec<String>,
+        /// The groups.
+        groups: Vec<(String, Vec<f64>)>,
+    },
+}
+
+/// Pixels of one picture.
+const SIZE: (u32, u32) = (760, 400);
+/// Colours that also those who do not see red and green can tell apart (Okabe and Ito's).
+const COLOURS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(230, 159, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(213, 94, 0),
+];
+
+type Drawn = Result<(), Box<dyn Error>>;
+
+/// All of `charts`, below each other, as one SVG.
+///
+/// # Errors
+/// If they cannot be drawn.
+pub fn svg(charts: &[Chart]) -> Result<String, Box<dyn Error>> {
+    let mut text = String::new();
+    {
+        let size = (SIZE.0, SIZE.1 * charts.len().max(1) as u32);
+        let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
+        root.fill(&WHITE)?;
+        for (area, chart) in root.split_evenly((charts.len().max(1), 1)).iter().zip(charts) {
+            chart.draw(area)?;
+        }
+        root.present()?;
+    }
+    Ok(text)
+}
+
+/// Where `value` stands on an axis.
+fn place(value: f64, log: bool) -> f64 {
+    if log { value.max(f64::MIN_POSITIVE).log10() } else { value }
+}
+
+/// What stands at a place on an axis.
+fn label(place: f64, log: bool) -> String {
+    let value = if log { 10f64.powf(place) } else { place };
+    match value.abs() {
+        large if large >= 1e6 => format!("{:.3}M", value / 1e6).replace(".000", ""),
+        large if large >= 1e4 => format!("{:.0}k", value / 1e3),
+        small if small < 10.0 && small.fract() != 0.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// From the least to the greatest, with some room above; from 0 unless by factors.
+fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
+    let places = values.map(|value| place(value, log));
+    let (least, most) =
+        places.fold((f64::MAX, f64::MIN), |(least, most), it| (least.min(it), most.max(it)));
+    if least > most {
+        return 0.0..1.0;
+    }
+    let least = if log { least.floor() } else { 0.0 };
+    least..(most + (most - least).max(0.1) * 0.1)
+}
+
+impl Chart {
+    fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Drawn {
+        match &self.marks {
+            Marks::Lines { lines, log_x } => self.lines(area, lines, *log_x),
+            Marks::Bars { series, groups } => self.bars(area, series, groups),
+        }
+    }
+
+    fn lines(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+        lines: &[(String, Vec<(f64, f64)>)],
+        log_x: bool,
+    ) -> Drawn {
+        let points = || lines.iter().flat_map(|(_, points)| points);
+        let x = range(points().map(|point| point.0), log_x);
+        let y = range(points().map(|point| point.1), self.log_y);
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(x, y)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.axes[0])
+            .y_desc(self.axes[1])
+            .x_label_formatter(&|at| label(*at, log_x))
+            .y_label_formatter(&|at| label(*at, self.log_y))
+            .draw()?;
+        for ((name, points), colour) in lines.iter().zip(COLOURS.iter().cycle()) {
+            let points: Vec<_> =
+                points.iter().map(|&(x, y)| (place(x, log_x), place(y, self.log_y))).collect();
+            chart
+                .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
+                .label(name)
+                .legend(|(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled()));
+            chart.draw_series(points.iter().map(|&at| Circle::new(at, 3, colour.filled())))?;
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK)
+            .draw()?;
+        Ok(())
+    }
+
+    fn bars(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+        series: &[String],
+        groups: &[(String, Vec<f64>)],
+    ) -> Drawn {
+        let y = range(groups.iter().flat_map(|(_, values)| values).copied(), self.log_y);
+        let floor = y.start;
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 20))
+            .margin(12)
+            .x_label_area_size(44)
+            .y_label_area_size(64)
+            .build_cartesian_2d(-0.5..groups.len() as f64 - 0.5, y)?;
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .x_labels(2 * groups.len() + 1)
+            .x_desc(self.axes[0])
+            .y_desc(self.axes[1])
+            .x_label_formatter(&|at| {
+                let group =
+                    groups.get(at.round() as usize).filter(|_| (at - at.round()).abs() < 0.1);
+                group.filter(|_| *at > -0.1).map_or_else(String::new, |(name, _)| name.clone())
+            })
+            .y_label_formatter(&|at| label(*at, self.log_y))
+            .draw()?;
+        let width = 0.8 / series.len().max(1) as f64;
+        for (index, (name, colour)) in series.iter().zip(COLOURS.iter().cycle()).enumerate() {
+            let bars = groups.iter().enumerate().filter_map(|(group, (_, values))| {
+                let left = group as f64 - 0.4 + index as f64 * width;
+                let top = place(*values.get(index)?, self.log_y);
+                Some(Rectangle::new([(left, floor), (left + width * 0.95, top)], colour.filled()))
+            });
+            chart
+                .draw_series(bars)?
+                .label(name)
+                .legend(|(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled()));
+        }
+        chart
+            .configure_series_labels()
+            .background_style(WHITE.mix(0.8))
+            .border_style(BLACK)
+            .draw()?;
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The chain of W1, fed from another thread.
+
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use mizzle::{Engine, Event, Query};
+
+use super::chain::Sum;
+use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
+use crate::data::{Reading, in_order};
+
+pub(super) const PUSHED: Workload = Workload {
+    name: "pushed",
+    about: "chain, pushed from another thread in batches of --batch",
+    order_shows: false,
+    prepare: |setting| Prepared {
+        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
+        ..Prepared::default()
+    },
+    mizzle,
+    baseline: Some(baseline),
+    second_baseline: None,
+};
+
+/// So many events may wait in the engine's inbox, and in the channel.
+const ROOM: usize = 16 * 1024;
+
+fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
+    let (sink, result) = checksum(|sum, event: &Event<i64>| mix(sum, event.value as u64));
+    let query = Query::new("pushed");
+    let (push, pushed) = query.push_source("readings", |event: &Event<Reading>| event.time);
+    pushed
+        .map(|event| Reading { key: event.value.key, value: event.value.value * 3 })
+        .filter(|r| r.key & 1 == 0)
+        .map(|r| r.value + 1)
+        .filter(|value| value & 2 == 0)
+        .apply_stateful(0i64, |sum, value| {
+            *sum = sum.wrapping_add(value);
+            *sum
+        })
+        .in_order_if(setting.in_order)
+        .sink(sink);
+    let (data, batch) = (prepared.streams[0].clone(), setting.batch);
+    let pushing = thread::spawn(move || {
+        for events in data.chunks(batch) {
+            push.push_all(events.to_vec()).expect("the query takes everything");
+        }
+    });
+    let outcome = run(engine, query, &result);
+    pushing.join().expect("pushing does not panic");
+    outcome
+}
+
+/// A bare channel of the standard library, and the same loop.
+fn baseline(prepared: &Prepared, setting: &Setting) -> Outcome {
+    let (sender, receiver) = sync_channel::<Vec<Event<Reading>>>((ROOM / setting.batch).max(1));
+    let (data, batch) = (prepared.streams[0].clone(), setting.batch);
+    let sending = thread::spawn(move || {
+        for events in data.chunks(batch) {
+            sender.send(events.to_vec()).expect("the loop takes everything");
+        }
+    });
+    let mut sum = Sum::default();
+    for events in receiver {
+        events.iter().for_each(|event| {
+            sum.take(event.value);
+        });
+    }
+    sending.join().expect("sending does not panic");
+    Outcome::by_hand(sum.checksum)
+}
