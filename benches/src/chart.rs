@@ -49,6 +49,9 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(213, 94, 0),
 ];
 
+/// How much of the height above what is drawn is for the legend.
+const LEGEND: f64 = 0.35;
+
 type Drawn = Result<(), Box<dyn Error>>;
 
 /// All of `charts`, below each other, as one SVG.
@@ -80,13 +83,14 @@ fn label(place: f64, log: bool) -> String {
     match value.abs() {
         large if large >= 1e6 => format!("{:.3}M", value / 1e6).replace(".000", ""),
         large if large >= 1e4 => format!("{:.0}k", value / 1e3),
+        small if small < 1.0 && small != 0.0 => format!("{value:.2}"),
         small if small < 10.0 && small.fract() != 0.0 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
 }
 
-/// From the least to the greatest, with some room above; from 0 unless by factors.
-fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
+/// From the least to the greatest and `room` of that above; from 0 unless by factors.
+fn range(values: impl Iterator<Item = f64>, log: bool, room: f64) -> std::ops::Range<f64> {
     let places = values.map(|value| place(value, log));
     let (least, most) =
         places.fold((f64::MAX, f64::MIN), |(least, most), it| (least.min(it), most.max(it)));
@@ -94,7 +98,7 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
         return 0.0..1.0;
     }
     let least = if log { least.floor() } else { 0.0 };
-    least..(most + (most - least).max(0.1) * 0.1)
+    least..(most + (most - least).max(0.1) * room)
 }
 
 impl Chart {
@@ -112,8 +116,8 @@ impl Chart {
         log_x: bool,
     ) -> Drawn {
         let points = || lines.iter().flat_map(|(_, points)| points);
-        let x = range(points().map(|point| point.0), log_x);
-        let y = range(points().map(|point| point.1), self.log_y);
+        let x = range(points().map(|point| point.0), log_x, 0.02);
+        let y = range(points().map(|point| point.1), self.log_y, LEGEND);
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 20))
             .margin(12)
@@ -122,6 +126,8 @@ impl Chart {
             .build_cartesian_2d(x, y)?;
         chart
             .configure_mesh()
+            .max_light_lines(1)
+            .light_line_style(WHITE)
             .x_desc(self.axes[0])
             .y_desc(self.axes[1])
             .x_label_formatter(&|at| label(*at, log_x))
@@ -138,6 +144,7 @@ impl Chart {
         }
         chart
             .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK)
             .draw()?;
@@ -150,7 +157,7 @@ impl Chart {
         series: &[String],
         groups: &[(String, Vec<f64>)],
     ) -> Drawn {
-        let y = range(groups.iter().flat_map(|(_, values)| values).copied(), self.log_y);
+        let y = range(groups.iter().flat_map(|(_, values)| values).copied(), self.log_y, LEGEND);
         let floor = y.start;
         let mut chart = ChartBuilder::on(area)
             .caption(&self.title, ("sans-serif", 20))
@@ -160,6 +167,8 @@ impl Chart {
             .build_cartesian_2d(-0.5..groups.len() as f64 - 0.5, y)?;
         chart
             .configure_mesh()
+            .max_light_lines(1)
+            .light_line_style(WHITE)
             .disable_x_mesh()
             .x_labels(2 * groups.len() + 1)
             .x_desc(self.axes[0])
@@ -185,6 +194,7 @@ impl Chart {
         }
         chart
             .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
             .background_style(WHITE.mix(0.8))
             .border_style(BLACK)
             .draw()?;
