@@ -263,14 +263,16 @@ where
         cx.late = late;
     }
 
-    /// Fires the timers of processing time that are due by the clock.
+    /// Fires the timers of processing time that are due by the clock, and those of event time that they
+    /// set for the past.
     #[inline]
     fn fire_by_clock(&self, run: &mut RunOf<T, K, P, N, S>, cx: &mut Cx) {
-        if let Some(due) = run.own.next_due(By::Processing)
+        while let Some(due) = run.own.next_due(By::Processing)
             && let Some(now) = cx.now()
             && is_due(due, now)
         {
             self.fire(run, cx, (By::Processing, now), false);
+            self.fire(run, cx, (By::Event, run.own.clock), false);
         }
     }
 }

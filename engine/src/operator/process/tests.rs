@@ -19,7 +19,8 @@ enum Do {
 
 /// Emits "event n" for the n-th event of a key and "timer n at due" for a timer after n events. A
 /// timer due at 50 sets another at 40, and one due at 60 another at 70; so it does with timers of
-/// processing time, of which it emits "clock" and what the clock shows.
+/// processing time, of which it emits "clock" and what the clock shows. One of those due at 80 sets one of
+/// event time at 3.
 struct Obey;
 
 impl ProcessOp<char, (char, Vec<Do>)> for Obey {
@@ -75,6 +76,7 @@ impl ProcessOp<char, (char, Vec<Do>)> for Obey {
         match due {
             50 => cx.set_processing_timer(at(40)),
             60 => cx.set_processing_timer(at(70)),
+            80 => cx.set_timer(at(3)),
             _ => {}
         }
     }
@@ -312,6 +314,15 @@ fn a_timer_by_the_clock_for_the_past_fires_at_once() {
         (1, "a clock 1 at 70, 70"),
     ];
     assert_eq!(run_both(&inputs), texts(&expected));
+}
+
+#[test]
+fn a_timer_for_the_past_that_one_by_the_clock_sets_fires_at_once() {
+    let inputs = [event(5, 'a', &[Do::SetClock(80)]), Input::Watermark(at(5)), clock(80)];
+    let seen = [(5, "a event 1"), (5, "a clock 1 at 80, 80"), (5, "a timer 1 at 3")];
+    assert_eq!(run_both(&inputs), texts(&seen));
+    let seen = [(5, "a event 1"), (5, "a clock 1 at 80, 90"), (5, "a timer 1 at 3")];
+    assert_eq!(run_both(&[clock(90), inputs[1].clone(), inputs[0].clone()]), texts(&seen));
 }
 
 #[test]
