@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{SignedDuration, Span, ToSpan};
 
 use super::super::InvalidWindow;
@@ -44,8 +44,9 @@ impl Calendar {
 
 impl Aligned<Calendar> {
     /// The same windows, later by `offset` on the clock on the wall there: days with an offset of six
-    /// hours start at six in the morning, also where the clocks change at night. It is less than a day
-    /// for days, a week for weeks and 28 days for months.
+    /// hours start at six in the morning, also where the clocks change at night; where they skip that
+    /// time, at the first instant after. It is less than a day for days, a week for weeks and 28 days
+    /// for months.
     pub fn offset(mut self, offset: Duration) -> Self {
         self.windows.offset = offset;
         self
@@ -109,7 +110,14 @@ impl Dates {
     /// time if it shows it twice, the first instant after if it never does.
     fn instant(&self, date: Date) -> i128 {
         let wall = DateTime::from_parts(date, Time::midnight()).saturating_add(self.offset);
-        let instant = self.zone.to_ambiguous_timestamp(wall).compatible();
+        let found = self.zone.to_ambiguous_timestamp(wall);
+        let skipped = matches!(found.offset(), AmbiguousOffset::Gap { .. });
+        let instant = found.compatible().ok().map(|instant| {
+            // Later than the change by as much as what is skipped had begun by then.
+            let by = instant.saturating_add(1.nanoseconds()).unwrap_or(instant);
+            let change = skipped.then(|| self.zone.preceding(by).next()).flatten();
+            change.map_or(instant, |change| change.timestamp())
+        });
         let micros = instant.map(jiff::Timestamp::as_microsecond);
         micros.map_or(if date.year() < 0 { FIRST } else { LAST }, i128::from)
     }

@@ -164,6 +164,14 @@ fn midnights_that_are_skipped_or_come_twice_are_borne() {
     let day = |text| window_at(&Windows::daily("Pacific/Apia"), text);
     assert_eq!(day("2011-12-30T09:59:59Z"), own("2011-12-29T10:00:00Z", "2011-12-30T10:00:00Z"));
     assert_eq!(day("2011-12-30T10:00:00Z").1, "2011-12-31T10:00:00Z");
+    // A beginning within what is skipped: when the clock on the wall first shows a later time.
+    let hour = Duration::from_secs(3600);
+    let day = |text| window_at(&Windows::daily("Europe/Vienna").offset(hour * 5 / 2), text);
+    assert_eq!(day("2024-03-31T00:59:59Z"), own("2024-03-30T01:30:00Z", "2024-03-31T01:00:00Z"));
+    assert_eq!(day("2024-03-31T01:00:00Z"), own("2024-03-31T01:00:00Z", "2024-04-01T00:30:00Z"));
+    let day = |text| window_at(&Windows::daily("Pacific/Apia").offset(hour * 6), text);
+    assert_eq!(day("2011-12-30T09:00:00Z"), own("2011-12-29T16:00:00Z", "2011-12-30T10:00:00Z"));
+    assert_eq!(day("2011-12-30T15:00:00Z"), own("2011-12-30T10:00:00Z", "2011-12-30T16:00:00Z"));
 }
 
 #[test]
