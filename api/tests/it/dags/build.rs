@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use mizzle::aggregate::{Aggregate, count, fold};
+use mizzle::rule::{Counter, Crossing, Increase};
 use mizzle::sink::Collected;
+use mizzle::stream::Windowing;
 use mizzle::time::{SignedDuration, Timestamp, Watermarks};
+use mizzle::window::Updatable;
 use mizzle::{
-    BoxedStream, Build, Event, ProcessCx, ProcessOp, Query, Receiver, Stream, WhenFull, Windowed,
-    Windows, source,
+    BoxedStream, Build, Event, Phase, ProcessCx, ProcessOp, Query, Receiver, Stream, Trigger,
+    WhenFull, Windowed, Windows, source,
 };
 
 use super::naive::Timed;
@@ -49,6 +52,7 @@ impl Described {
         reply.side.into_iter().for_each(|value| cx.emit_side(value));
         reply.set.into_iter().for_each(|due| cx.set_timer(at(due)));
         reply.cancel.into_iter().for_each(|due| cx.cancel_timer(at(due)));
+        reply.set_by_clock.into_iter().for_each(|due| cx.set_processing_timer(at(due)));
         if reply.clear {
             cx.clear();
         }
@@ -74,6 +78,15 @@ impl ProcessOp<u32, Value> for Described {
         let reply = on_timer(*cx.key(), state, cx.time().as_micros(), due.as_micros(), self.delay);
         Self::say(cx, reply);
     }
+
+    fn processing_timer(
+        &self,
+        cx: &mut ProcessCx<'_, u32, Value, Value>,
+        state: &mut i64,
+        due: Timestamp,
+    ) {
+        self.timer(cx, state, due);
+    }
 }
 
 fn key((key, _): &Value) -> u32 {
@@ -81,9 +94,25 @@ fn key((key, _): &Value) -> u32 {
 }
 
 fn result<K>(of: impl Fn(K) -> u32) -> impl Fn(Windowed<K, (u64, i64)>) -> Value {
-    move |Windowed { key, start, end, value, .. }| {
-        windowed(of(key), start.as_micros(), end.as_micros(), value)
+    move |Windowed { key, start, end, phase, value }| {
+        let early = phase == Phase::Early;
+        windowed(of(key), (start.as_micros(), end.as_micros()), early, value)
     }
+}
+
+/// Windows with what they give besides final results.
+fn updating<B, K, KF, W: Updatable>(
+    windows: Windowing<B, K, KF, W>,
+    updates: Updates,
+) -> Windowing<B, K, KF, W::Updating> {
+    let mut windows = windows.allowed_lateness(us(updates.lateness));
+    if updates.events > 0 {
+        windows = windows.early(Trigger::events(updates.events));
+    }
+    if updates.interval > 0 {
+        windows = windows.early(Trigger::interval(us(updates.interval)));
+    }
+    windows
 }
 
 /// A stateful operator, cut off behind.
@@ -103,23 +132,71 @@ fn stateful(stream: BoxedStream<Value>, kind: Kind, keyed: bool, flag: bool) -> 
             moved.in_order_if(flag).map(with_state).boxed()
         }
         (Kind::Rule(rule, length), _) => ruled(stream, rule, us(length), flag),
-        (Kind::Window(spec), false) => {
-            let whole = stream.window(windows(spec)).aggregate((count(), total(flag)));
-            whole.in_order_if(flag).map(result(|()| 0)).boxed()
-        }
-        (Kind::Window(spec), true) => {
-            let keyed = stream.key_by(key).window(windows(spec)).aggregate((count(), total(flag)));
-            keyed.in_order_if(flag).map(result(|key| key)).boxed()
-        }
-        (Kind::Session(gap), _) => {
+        (Kind::Window(laid, updates), _) => aligned(stream, laid, updates, keyed, flag),
+        (Kind::Session(gap, updates), _) => {
+            let stream = on_time(stream, updates);
             let sessions = stream.key_by(key).window(Windows::session(us(gap)));
-            let sums = sessions.aggregate((count(), total(flag))).in_order_if(flag);
-            sums.map(result(|key| key)).boxed()
+            let sums = updating(sessions, updates).aggregate((count(), total(flag)));
+            sums.in_order_if(flag).map(result(|key| key)).boxed()
         }
-        (Kind::Count(n), _) => {
-            let windows = stream.key_by(key).window(Windows::count(n));
+        (Kind::Count(n, every), _) => {
+            let windows = stream.key_by(key).window(Windows::sliding_count(n, every));
             let sums = windows.aggregate((count(), total(flag))).in_order_if(flag);
             sums.map(result(|key| key)).boxed()
+        }
+        (Kind::Between(by), _) => {
+            let windows = stream.key_by(key).window(Windows::between(opens(by), closes(by)));
+            let sums = windows.aggregate((count(), total(flag))).in_order_if(flag);
+            sums.map(result(|key| key)).boxed()
+        }
+        (Kind::Clocked(end), _) => {
+            let windows = stream.key_by(key).processing_window(Windows::tumbling(us(end)));
+            let sums = windows.aggregate((count(), total(flag))).in_order_if(flag);
+            sums.map(result(|key| key)).boxed()
+        }
+    }
+}
+
+/// Without what is late, where windows would be corrected by it.
+fn on_time(stream: BoxedStream<Value>, updates: Updates) -> BoxedStream<Value> {
+    if updates.lateness > 0 { stream.split_late().0 } else { stream }
+}
+
+fn aligned(
+    stream: BoxedStream<Value>,
+    laid: Laid,
+    updates: Updates,
+    keyed: bool,
+    flag: bool,
+) -> BoxedStream<Value> {
+    let stream = on_time(stream, updates);
+    let total = (count(), total(flag));
+    match laid {
+        Laid::Hopping(spec) if !keyed => {
+            let whole = stream.window(windows(spec)).aggregate(total);
+            whole.in_order_if(flag).map(result(|()| 0)).boxed()
+        }
+        Laid::Hopping(spec) if updates == Updates::default() => {
+            let sums = stream.key_by(key).window(windows(spec)).aggregate(total);
+            sums.in_order_if(flag).map(result(|key| key)).boxed()
+        }
+        Laid::Hopping(spec) => {
+            let windows = updating(stream.key_by(key).window(windows(spec)), updates);
+            windows.aggregate(total).in_order_if(flag).map(result(|key| key)).boxed()
+        }
+        Laid::Cumulative(WindowSpec { size, hop, offset }) => {
+            let windows = Windows::cumulative(us(size), us(hop)).offset(us(offset));
+            let windows = updating(stream.key_by(key).window(windows), updates);
+            windows.aggregate(total).in_order_if(flag).map(result(|key| key)).boxed()
+        }
+        Laid::Calendar(zone, unit, later) => {
+            let windows = match unit {
+                Unit::Day => Windows::daily(zone.name),
+                Unit::Week => Windows::weekly(zone.name),
+                Unit::Month => Windows::monthly(zone.name),
+            };
+            let windows = updating(stream.window(windows.offset(us(later))), updates);
+            windows.aggregate(total).in_order_if(flag).map(result(|()| 0)).boxed()
         }
     }
 }
@@ -130,11 +207,56 @@ fn ruled(
     length: Duration,
     flag: bool,
 ) -> BoxedStream<Value> {
+    let counted = |(value, count): (Value, u64)| with(value, count as i64);
     match rule {
-        Rule::Distinct => stream.key_by(key).distinct_for(length).in_order_if(flag).boxed(),
-        Rule::Debounce => stream.key_by(key).debounce(length).in_order_if(flag).boxed(),
-        Rule::Throttle => stream.throttle_latest(length).in_order_if(flag).boxed(),
-        Rule::Sort => stream.sort_within(length, |value| value.1).in_order_if(flag).boxed(),
+        Rule::Throttle => {
+            return stream.throttle_latest(length).in_order_if(flag).boxed();
+        }
+        Rule::Sort => {
+            return stream.sort_within(length, |value| value.1).in_order_if(flag).boxed();
+        }
+        _ => {}
+    }
+    let keyed = stream.key_by(key);
+    match rule {
+        Rule::Throttle | Rule::Sort => unreachable!("not keyed"),
+        Rule::Distinct => keyed.distinct_for(length).in_order_if(flag).boxed(),
+        Rule::Debounce => keyed.debounce(length).in_order_if(flag).boxed(),
+        Rule::Sample => keyed.sample(length).in_order_if(flag).boxed(),
+        Rule::Count => keyed.count_within(length).in_order_if(flag).map(counted).boxed(),
+        Rule::Aggregate => {
+            let sums = keyed.aggregate_within(length, total(flag)).in_order_if(flag);
+            sums.map(|(value, total)| with(value, total)).boxed()
+        }
+        Rule::Reaches(n) => keyed.count_reaches(n, length).in_order_if(flag).boxed(),
+        Rule::Edges(n) => {
+            let edges = keyed.count_edges(n, length).in_order_if(flag);
+            let said = |crossing| match crossing {
+                Crossing::Falling(value) => with(value, 1),
+                Crossing::Rising(value) => with(value, 2),
+            };
+            edges.map(said).boxed()
+        }
+        Rule::Runs(n) => keyed.runs_of(n, holds).in_order_if(flag).boxed(),
+        Rule::Edge { rising: true } => keyed.rising_edge(holds).in_order_if(flag).boxed(),
+        Rule::Edge { rising: false } => keyed.falling_edge(holds).in_order_if(flag).boxed(),
+        Rule::Changes => keyed.distinct_until_changed(third).in_order_if(flag).boxed(),
+        Rule::Pairs => {
+            let pairs = keyed.pairwise().in_order_if(flag);
+            pairs.map(|(before, now)| joined(Some(before), Some(now))).boxed()
+        }
+        Rule::Increase(bits) => {
+            let kind = bits.map_or(Counter::Resets, Counter::Wraps);
+            let grown = keyed.increase(kind, |value| value.1 as u64).in_order_if(flag);
+            let said = |it: Increase<Value>| {
+                with(it.value, it.by as i64 * 31 + it.over.as_micros() as i64)
+            };
+            grown.map(said).boxed()
+        }
+        Rule::Expire => {
+            let states = keyed.apply_stateful(0, apply).expire_with(length, last_word);
+            states.in_order_if(flag).boxed()
+        }
     }
 }
 
@@ -220,10 +342,14 @@ fn through(stream: BoxedStream<Value>, op: &Op) -> Vec<BoxedStream<Value>> {
             let shared = stream.share();
             (0..*readers).map(|_| shared.clone().boxed()).collect()
         }
-        Op::Retime { slack } => {
+        Op::Retime { slack, pace } => {
             let (on_time, _) = stream.split_late();
-            let watermarks = Watermarks::bounded(us(*slack));
-            vec![on_time.assign_timestamps(|value| at(new_time(value)), watermarks).boxed()]
+            let (watermarks, pace) = (Watermarks::bounded(us(*slack)), *pace);
+            vec![
+                on_time
+                    .assign_timestamps(move |value| at(new_time(value, pace)), watermarks)
+                    .boxed(),
+            ]
         }
         Op::Fused(fused) => fuse(stream, fused),
     }

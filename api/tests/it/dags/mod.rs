@@ -6,14 +6,20 @@
 //! the same as a multiset.
 
 mod build;
+mod calendar;
 mod joins;
 mod naive;
+mod pace;
 mod program;
+mod rules;
+mod strategies;
+mod windows;
 
 use std::collections::HashMap;
 use std::thread;
 use std::time::Duration;
 
+use mizzle::time::ManualClock;
 use mizzle::{Engine, Event, QueryHandle, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -51,7 +57,7 @@ fn looked_at(sink: Out) -> Sink {
 fn check(program: &Program, expected: &[Naive], setting: Setting) -> Result<(), TestCaseError> {
     let Setting { workers, batch, capacity } = setting;
     let engine = Engine::builder().workers(workers).batch(batch).inbox_capacity(capacity);
-    let engine = engine.build().unwrap();
+    let engine = engine.clock(ManualClock::default()).build().unwrap();
     let (query, sinks, feeds) = build::build(program);
     let handle = engine.submit(query).unwrap();
     feeds.into_iter().for_each(|feed| drop(thread::spawn(feed)));
@@ -131,7 +137,7 @@ fn any_program_gives_what_the_naive_evaluation_gives() {
         ..ProptestConfig::default()
     };
     let checked =
-        TestRunner::new(config).run(&(program::program(), settings), |(program, settings)| {
+        TestRunner::new(config).run(&(strategies::program(), settings), |(program, settings)| {
             let expected = naive::evaluate(&program);
             settings.into_iter().try_for_each(|setting| check(&program, &expected, setting))
         });

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::joins;
+use super::pace::Pace;
 use super::program::*;
+use super::{joins, rules, windows};
 
 /// An event with its time.
 pub type Timed = (i64, Value);
@@ -113,7 +114,7 @@ impl Naive {
                 vec![on_time, Naive { on_time: Vec::new(), watermark: i64::MIN, ..self }]
             }
             Op::Share(readers) => vec![self; *readers],
-            Op::Retime { slack } => vec![self.retimed(*slack as i64)],
+            Op::Retime { slack, pace } => vec![self.retimed(*slack as i64, *pace)],
             Op::Fused(fused) => self.fused(fused),
         }
     }
@@ -142,40 +143,61 @@ impl Naive {
         self.each(|value| Vec::from_iter(Some(value).filter(&keep)))
     }
 
-    fn retimed(self, slack: i64) -> Self {
-        let events: Vec<_> = self.on_time.iter().map(|(_, v)| (new_time(v), *v)).collect();
+    fn retimed(self, slack: i64, pace: Pace) -> Self {
+        let events: Vec<_> = self.on_time.iter().map(|(_, v)| (new_time(v, pace), *v)).collect();
         // In which order events come decides which are late.
         Naive { trust: Trust::Nothing, ..judge(&events, slack) }
     }
 
-    fn stateful(self, kind: Kind, keyed: bool, flag: bool) -> Self {
+    fn stateful(mut self, kind: Kind, keyed: bool, flag: bool) -> Self {
+        let (updates, laid) = match kind {
+            Kind::Window(laid, updates) => (updates, Some(laid)),
+            Kind::Session(_, updates) => (updates, None),
+            _ => (Updates::default(), None),
+        };
+        if updates.lateness > 0 {
+            self.late = Vec::new();
+        }
         let trust = match kind {
             _ if flag => Trust::Exact,
-            _ if !self.late.is_empty() => Trust::Nothing,
-            Kind::Window(_) if keyed => self.trust.min(Trust::Bag),
-            Kind::Window(_) => self.trust,
-            Kind::Session(_) => self.trust.min(Trust::Bag),
+            _ if !self.late.is_empty() || updates.are_early() => Trust::Nothing,
+            Kind::Window(..) | Kind::Session(..) | Kind::Clocked(_) if keyed => {
+                self.trust.min(Trust::Bag)
+            }
+            Kind::Window(..) => self.trust,
             // What is left at the end has the time of the newest event of its shard.
-            Kind::Count(_) => Trust::Nothing,
+            Kind::Count(..) | Kind::Between(_) => Trust::Nothing,
             _ if self.trust < Trust::Exact => Trust::Nothing,
             _ if keyed => Trust::Bag,
             _ => Trust::Exact,
         };
-        let made = match kind {
-            Kind::Window(spec) => windows(&self.on_time, spec, keyed, flag),
-            Kind::Rule(rule, length) => ruled(&self.on_time, rule, length as i64),
-            Kind::Session(gap) => sessions(&self.on_time, gap as i64, flag),
-            Kind::Count(n) => counts(&self.on_time, n, flag, self.watermark),
+        let made = self.made(kind, keyed, flag);
+        let watermark = windows::held_back(self.watermark, laid, updates.lateness as i64);
+        Naive { on_time: made, late: Vec::new(), trust, watermark }
+    }
+
+    fn made(&self, kind: Kind, keyed: bool, flag: bool) -> Vec<Timed> {
+        let (events, watermark) = (&self.on_time, self.watermark);
+        match kind {
+            Kind::Window(laid, updates) => {
+                windows::aligned(events, laid, updates, keyed, flag, watermark)
+            }
+            Kind::Session(gap, updates) => {
+                windows::sessions(events, gap as i64, updates, flag, watermark)
+            }
+            Kind::Count(n, every) => windows::counts(events, n, every, flag, watermark),
+            Kind::Between(by) => windows::between(events, by, flag, watermark),
+            Kind::Clocked(end) => windows::clocked(events, end as i64, flag),
+            Kind::Rule(rule, length) => rules::evaluate(events, rule, length as i64, flag),
             _ => {
                 let mut states: HashMap<Option<u32>, Kept> = HashMap::new();
                 let mut each = |(time, value): &Timed| {
                     let kept = states.entry(keyed.then_some(value.0)).or_default();
                     Some((*time, kept.step(kind, *value)?))
                 };
-                self.on_time.iter().filter_map(&mut each).collect()
+                events.iter().filter_map(&mut each).collect()
             }
-        };
-        Naive { on_time: made, late: Vec::new(), trust, watermark: self.watermark }
+        }
     }
 
     fn process(self, delay: i64, flag: bool) -> Vec<Naive> {
@@ -185,12 +207,14 @@ impl Naive {
             process.clock = time;
             process.event(time, key, number);
             process.fire(time, false);
+            process.fire_by_clock(0, false);
         }
         if self.watermark > i64::MIN {
             process.fire(self.watermark, false);
             process.clock = process.clock.max(self.watermark);
         }
         process.fire(i64::MAX, true);
+        process.fire_by_clock(i64::MAX, true);
         let trust = if flag { Trust::Exact } else { Trust::Nothing };
         let stream = |on_time| Naive { on_time, late: Vec::new(), trust, ..self };
         vec![stream(process.main), stream(process.side)]
@@ -222,164 +246,9 @@ impl Kept {
                 self.state = transition(&self.state, &value)?;
                 is_final(&self.state).then(|| with_state((value, self.state)))
             }
-            Kind::Window(_) | Kind::Session(_) | Kind::Count(_) | Kind::Rule(..) => {
-                unreachable!("these are evaluated as a whole")
-            }
+            _ => unreachable!("others are evaluated as a whole"),
         }
     }
-}
-
-/// Every window by its start, every event looked at for each. In order, the sum depends on the order
-/// of the values.
-fn windows(events: &[Timed], spec: WindowSpec, keyed: bool, ordered: bool) -> Vec<Timed> {
-    let (size, hop, offset) = (spec.size as i64, spec.hop as i64, spec.offset as i64);
-    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Vec::new() };
-    let from = (first.0 - size - offset).div_euclid(hop);
-    let to = (last.0 - offset).div_euclid(hop);
-    let mut made = Vec::new();
-    for start in (from..=to).map(|index| index * hop + offset) {
-        let mut keys: Vec<(u32, Vec<i64>)> = Vec::new();
-        for (time, (key, number)) in events {
-            if (start..start + size).contains(time) {
-                let key = if keyed { *key } else { 0 };
-                match keys.iter_mut().find(|(other, _)| *other == key) {
-                    Some((_, numbers)) => numbers.push(*number),
-                    None => keys.push((key, vec![*number])),
-                }
-            }
-        }
-        for (key, numbers) in keys {
-            let sum = if ordered { sequence(&numbers) } else { numbers.iter().sum() };
-            let value = windowed(key, start, start + size, (numbers.len() as u64, sum));
-            made.push((start + size - 1, value));
-        }
-    }
-    made
-}
-
-/// What a rule makes of sorted events.
-fn ruled(events: &[Timed], rule: Rule, length: i64) -> Vec<Timed> {
-    match rule {
-        Rule::Distinct => {
-            let mut passed: HashMap<u32, i64> = HashMap::new();
-            let passes = |&&(time, (key, _)): &&Timed| {
-                let free = passed.get(&key).is_none_or(|last| time - last >= length);
-                if free {
-                    passed.insert(key, time);
-                }
-                free
-            };
-            events.iter().filter(passes).copied().collect()
-        }
-        Rule::Debounce => debounced(events, length),
-        Rule::Throttle => throttled(events, length),
-        Rule::Sort => {
-            let mut events = events.to_vec();
-            events.sort_by_key(|&(time, (_, number))| (time, number));
-            events
-        }
-    }
-}
-
-/// Per key the last events of bursts; those of one moment by the order in which their bursts began.
-fn debounced(events: &[Timed], quiet: i64) -> Vec<Timed> {
-    let (mut made, mut bursts) = (Vec::new(), Vec::<(u32, Timed)>::new());
-    let end = events.last().map_or(0, |last| last.0 + quiet);
-    for &(time, value) in events.iter().chain([&(end, (u32::MAX, 0))]) {
-        while let Some(over) = bursts.iter().map(|burst| burst.1.0 + quiet).min()
-            && over <= time
-        {
-            let first = bursts.iter().position(|burst| burst.1.0 + quiet == over);
-            let (_, (_, value)) = bursts.remove(first.expect("a burst is over"));
-            made.push((over, value));
-        }
-        match bursts.iter_mut().find(|burst| burst.0 == value.0) {
-            Some(burst) => burst.1 = (time, value),
-            None => bursts.push((value.0, (time, value))),
-        }
-    }
-    made
-}
-
-/// The first event, then the latest of each period.
-fn throttled(events: &[Timed], period: i64) -> Vec<Timed> {
-    let (mut made, mut rest) = (Vec::new(), events);
-    while let Some((first, mut behind)) = rest.split_first() {
-        made.push(*first);
-        let mut end = first.0 + period;
-        while let Some(latest) = behind.iter().take_while(|event| event.0 < end).last() {
-            made.push((end, latest.1));
-            behind = &behind[behind.iter().take_while(|event| event.0 < end).count()..];
-            end += period;
-        }
-        rest = behind;
-    }
-    made
-}
-
-/// A key's events that are in one window.
-struct Together {
-    key: u32,
-    first: i64,
-    last: i64,
-    numbers: Vec<i64>,
-}
-
-impl Together {
-    fn of(time: i64, (key, number): Value) -> Self {
-        Self { key, first: time, last: time, numbers: vec![number] }
-    }
-
-    fn add(&mut self, time: i64, number: i64) {
-        self.last = time;
-        self.numbers.push(number);
-    }
-
-    fn result(&self, end: i64, ordered: bool) -> Value {
-        let numbers = &self.numbers;
-        let sum = if ordered { sequence(numbers) } else { numbers.iter().sum() };
-        windowed(self.key, self.first, end, (numbers.len() as u64, sum))
-    }
-}
-
-/// A session goes on with each event of its key that is less than the gap after its last.
-fn sessions(events: &[Timed], gap: i64, ordered: bool) -> Vec<Timed> {
-    let mut all: Vec<Together> = Vec::new();
-    for &(time, value) in events {
-        let own = |it: &&mut Together| it.key == value.0 && time - it.last < gap;
-        match all.iter_mut().rev().find(own) {
-            Some(session) => session.add(time, value.1),
-            None => all.push(Together::of(time, value)),
-        }
-    }
-    all.sort_by_key(|session| session.last);
-    let result = |it: &Together| (it.last + gap - 1, it.result(it.last + gap, ordered));
-    all.iter().map(result).collect()
-}
-
-/// A window is complete with the last of so many events of a key, or with the end.
-fn counts(events: &[Timed], n: u64, ordered: bool, watermark: i64) -> Vec<Timed> {
-    let (mut made, mut open) = (Vec::new(), Vec::<Together>::new());
-    for &(time, value) in events {
-        let position = open.iter().position(|it| it.key == value.0);
-        let position = match position {
-            Some(position) => {
-                open[position].add(time, value.1);
-                position
-            }
-            None => {
-                open.push(Together::of(time, value));
-                open.len() - 1
-            }
-        };
-        if open[position].numbers.len() as u64 == n {
-            made.push((time, open.remove(position).result(time + 1, ordered)));
-        }
-    }
-    let clock = events.last().map_or(watermark, |last| last.0.max(watermark));
-    let rest = |it: &Together| (clock, it.result(it.last + 1, ordered));
-    made.extend(open.iter().map(rest));
-    made
 }
 
 /// A number that depends on every number of a list and on their order.
@@ -395,6 +264,8 @@ struct Processing {
     keys: HashMap<u32, (i64, u64)>,
     /// Due time, number of arrival, key.
     timers: Vec<(i64, u64, u32)>,
+    /// The same by a clock that stands still at 0.
+    by_clock: Vec<(i64, u64, u32)>,
     arrivals: u64,
     main: Vec<Timed>,
     side: Vec<Timed>,
@@ -426,6 +297,23 @@ impl Processing {
         }
     }
 
+    /// What is due by the other clock, and timers that are set for the past meanwhile.
+    fn fire_by_clock(&mut self, now: i64, ending: bool) {
+        loop {
+            self.by_clock.sort();
+            if self.by_clock.first().is_none_or(|(due, ..)| *due > now) {
+                return;
+            }
+            let (due, _, key) = self.by_clock.remove(0);
+            let (state, _) = self.keys.get_mut(&key).expect("a key with a timer has a state");
+            let reply = on_timer(key, state, self.clock, due, self.delay);
+            self.obey(self.clock, key, reply, ending);
+            if self.by_clock.iter().all(|(due, ..)| *due > now) && !ending {
+                self.fire(self.clock, false);
+            }
+        }
+    }
+
     /// Timers are set before they are cancelled, as the process says it.
     fn obey(&mut self, time: i64, key: u32, reply: Reply, ending: bool) {
         let arrival = self.keys[&key].1;
@@ -435,9 +323,15 @@ impl Processing {
             }
         }
         self.timers.retain(|(due, _, other)| *other != key || !reply.cancel.contains(due));
+        for due in reply.set_by_clock.into_iter().filter(|_| !ending) {
+            if !self.by_clock.contains(&(due, arrival, key)) {
+                self.by_clock.push((due, arrival, key));
+            }
+        }
         if reply.clear {
             self.keys.remove(&key);
             self.timers.retain(|(_, _, other)| *other != key);
+            self.by_clock.retain(|(_, _, other)| *other != key);
         }
         self.main.extend(reply.main.into_iter().map(|value| (time, value)));
         self.side.extend(reply.side.into_iter().map(|value| (time, value)));

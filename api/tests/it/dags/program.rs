@@ -1,7 +1,7 @@
 //! Random queries as plain descriptions, and the user functions that both the engine's query and the
 //! naive evaluation call.
 
-use proptest::prelude::*;
+use super::pace::Pace;
 
 /// A key and a number.
 pub type Value = (u32, i64);
@@ -79,6 +79,58 @@ pub struct WindowSpec {
     pub offset: u64,
 }
 
+/// Windows that are the same for every key.
+#[derive(Clone, Copy, Debug)]
+pub enum Laid {
+    Hopping(WindowSpec),
+    /// All from one start, each longer by a hop.
+    Cumulative(WindowSpec),
+    /// Begin by the clock on the wall, so many microseconds after midnight.
+    Calendar(Zone, Unit, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Unit {
+    Day,
+    Week,
+    Month,
+}
+
+/// A time zone whose clocks changed once at `at`, and long before and after that not.
+#[derive(Clone, Copy, Debug)]
+pub struct Zone {
+    pub name: &'static str,
+    /// In seconds, as what the clocks are ahead of UTC.
+    pub at: i64,
+    pub before: i64,
+    pub after: i64,
+}
+
+/// The clocks there went over a whole day, back and on at midnight, and back at two.
+pub const ZONES: [Zone; 5] = [
+    Zone { name: "UTC", at: 0, before: 0, after: 0 },
+    Zone { name: "Pacific/Fakaofo", at: 1_325_242_800, before: -39_600, after: 46_800 },
+    Zone { name: "Africa/Juba", at: 1_612_126_800, before: 10_800, after: 7_200 },
+    Zone { name: "Asia/Pyongyang", at: 1_525_446_000, before: 30_600, after: 32_400 },
+    Zone { name: "Europe/Volgograd", at: 1_609_020_000, before: 14_400, after: 10_800 },
+];
+
+/// What windows give besides final results; 0 stands for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Updates {
+    /// Early results after so many events, and whenever time comes to a multiple of this.
+    pub events: u64,
+    pub interval: u64,
+    /// Nothing late comes to windows that allow it: when it does is not determined.
+    pub lateness: u64,
+}
+
+impl Updates {
+    pub fn are_early(&self) -> bool {
+        self.events > 0 || self.interval > 0
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     Apply,
@@ -86,11 +138,15 @@ pub enum Kind {
     Transition,
     /// As `Apply`, with a function that panics for some values, which resets the key.
     Moody,
-    Window(WindowSpec),
+    Window(Laid, Updates),
     /// Sessions with this gap.
-    Session(u64),
-    /// Windows of so many events.
-    Count(u64),
+    Session(u64, Updates),
+    /// Windows of so many events, one every so many.
+    Count(u64, u64),
+    /// Windows from one event to another.
+    Between(i64),
+    /// The one window from 0 to this by a clock that stands still at 0.
+    Clocked(u64),
     Rule(Rule, u64),
 }
 
@@ -101,16 +157,32 @@ pub enum Rule {
     Debounce,
     Throttle,
     Sort,
+    Sample,
+    Count,
+    Aggregate,
+    Reaches(u64),
+    Edges(u64),
+    Runs(u64),
+    Edge {
+        rising: bool,
+    },
+    Changes,
+    Pairs,
+    /// With a counter of so many bits, or one that is reset.
+    Increase(Option<u32>),
+    /// As `Apply`, with a state that expires.
+    Expire,
 }
 
 impl Kind {
     /// Whether it is keyed, if `wish` asks for it: to spare types of chains some have one form only.
-    fn keyed(self, wish: bool) -> bool {
+    pub fn keyed(self, wish: bool) -> bool {
         match self {
-            Kind::Apply | Kind::Window(_) => wish,
-            Kind::Reduce => false,
-            Kind::Transition | Kind::Moody | Kind::Session(_) | Kind::Count(_) => true,
-            Kind::Rule(rule, _) => matches!(rule, Rule::Distinct | Rule::Debounce),
+            Kind::Apply => wish,
+            Kind::Window(Laid::Hopping(_), updates) => updates != Updates::default() || wish,
+            Kind::Window(Laid::Calendar(..), _) | Kind::Reduce => false,
+            Kind::Rule(rule, _) => !matches!(rule, Rule::Throttle | Rule::Sort),
+            _ => true,
         }
     }
 }
@@ -140,6 +212,7 @@ pub enum Op {
     Share(usize),
     Retime {
         slack: u64,
+        pace: Pace,
     },
     Fused(Fused),
 }
@@ -172,7 +245,7 @@ impl Fused {
             ],
             1 => vec![
                 Op::FilterMap(number),
-                stateful(Kind::Window(window), true, first),
+                stateful(Kind::Window(Laid::Hopping(window), Updates::default()), true, first),
                 stateful(Kind::Apply, false, second),
             ],
             2 => vec![
@@ -266,13 +339,46 @@ pub fn joined(left: Option<Value>, right: Option<Value>) -> Value {
 }
 
 /// The new time of a value.
-pub fn new_time((key, number): &Value) -> i64 {
-    number % 40 + i64::from(*key)
+pub fn new_time((key, number): &Value, pace: Pace) -> i64 {
+    pace.at(number % 40 + i64::from(*key))
+}
+
+/// What is said of a value with another number.
+pub fn with((key, number): Value, other: i64) -> Value {
+    (key, (number * 13 + other).rem_euclid(SMALL))
+}
+
+/// What a rule looks at.
+pub fn third((_, number): &Value) -> i64 {
+    number % 3
+}
+
+pub fn holds((_, number): &Value) -> bool {
+    number % 3 != 0
+}
+
+/// Whether a window between events opens, or closes.
+pub fn opens(by: i64) -> impl Fn(&Value) -> bool + Clone + Send + Sync + 'static {
+    move |(_, number)| (number + by) % 3 == 0
+}
+
+pub fn closes(by: i64) -> impl Fn(&Value) -> bool + Clone + Send + Sync + 'static {
+    move |(_, number)| (number + by) % 4 == 1
+}
+
+/// The last word about a state that expires.
+pub fn last_word(state: i64) -> Option<Value> {
+    (state % 2 == 0).then_some((2, state))
 }
 
 /// What a window's result becomes: everything in it shows in the number.
-pub fn windowed(key: u32, start: i64, end: i64, (count, sum): (u64, i64)) -> Value {
-    let parts = [start, end, count as i64, sum];
+pub fn windowed(
+    key: u32,
+    (start, end): (i64, i64),
+    early: bool,
+    (count, sum): (u64, i64),
+) -> Value {
+    let parts = [start, end, i64::from(early), count as i64, sum];
     (key, parts.into_iter().fold(7, |hash, part| (hash * 131 + part).rem_euclid(SMALL)))
 }
 
@@ -283,6 +389,8 @@ pub struct Reply {
     pub side: Vec<Value>,
     pub set: Vec<i64>,
     pub cancel: Vec<i64>,
+    /// Timers by a clock that stands still at 0.
+    pub set_by_clock: Vec<i64>,
     pub clear: bool,
 }
 
@@ -301,6 +409,10 @@ pub fn on_event(key: u32, state: &mut i64, time: i64, number: i64, delay: i64) -
     if number % 3 == 0 {
         reply.side.push((key, number));
     }
+    if number % 7 == 0 {
+        // For the past, at once, or for when the stream ends.
+        reply.set_by_clock.push(number % 4 - 1);
+    }
     reply.clear = number % 13 == 0;
     reply
 }
@@ -316,127 +428,9 @@ pub fn on_timer(key: u32, state: &mut i64, time: i64, due: i64, delay: i64) -> R
     if *state % 4 == 0 {
         reply.side.push((key, number));
     }
+    if *state % 5 == 0 {
+        reply.set_by_clock.push(1 + *state % 3);
+    }
     reply.clear = *state % 7 == 0;
     reply
-}
-
-// Strategies.
-
-fn window() -> impl Strategy<Value = WindowSpec> {
-    (1u64..12, 0u64..14, 0u64..5).prop_map(|(size, hop, offset)| WindowSpec {
-        size,
-        hop: if hop == 0 { size } else { hop },
-        offset,
-    })
-}
-
-fn rule() -> impl Strategy<Value = Rule> {
-    prop_oneof![Just(Rule::Distinct), Just(Rule::Debounce), Just(Rule::Throttle), Just(Rule::Sort),]
-}
-
-fn kind() -> impl Strategy<Value = Kind> {
-    prop_oneof![
-        2 => Just(Kind::Apply),
-        1 => Just(Kind::Reduce),
-        1 => Just(Kind::Transition),
-        1 => Just(Kind::Moody),
-        3 => window().prop_map(Kind::Window),
-        2 => (rule(), 1u64..12).prop_map(|(rule, length)| Kind::Rule(rule, length)),
-        1 => (1_u64..9).prop_map(Kind::Session),
-        1 => (1_u64..5).prop_map(Kind::Count),
-    ]
-}
-
-fn fused(shapes: u8) -> impl Strategy<Value = Fused> {
-    (0..shapes, 0i64..6, window(), 1i64..9, any::<bool>(), any::<bool>()).prop_map(
-        |(shape, number, window, delay, first, second)| Fused {
-            shape,
-            number,
-            window,
-            delay,
-            first,
-            second,
-        },
-    )
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        2 => (0i64..6).prop_map(Op::Map),
-        2 => (0i64..6).prop_map(Op::Filter),
-        1 => (0i64..6).prop_map(Op::FilterMap),
-        1 => Just(Op::FlatMap),
-        1 => Just(Op::Inspect),
-        2 => (0i64..6).prop_map(Op::Picky),
-        6 => (kind(), any::<bool>(), any::<bool>())
-            .prop_map(|(kind, keyed, flag)| Op::Stateful { kind, keyed: kind.keyed(keyed), flag }),
-        3 => (1i64..9, any::<bool>()).prop_map(|(delay, flag)| Op::Process { delay, flag }),
-        2 => (0i64..6).prop_map(Op::Split),
-        1 => (0i64..6, 0i64..6).prop_map(|(a, b)| Op::Branches(a, b)),
-        1 => Just(Op::SplitLate),
-        4 => (2usize..4).prop_map(Op::Share),
-        1 => (0u64..60).prop_map(|slack| Op::Retime { slack }),
-        6 => fused(SHAPES).prop_map(Op::Fused),
-    ]
-}
-
-fn join() -> impl Strategy<Value = Join> {
-    prop_oneof![
-        // Narrow, so that there are not many pairs.
-        3 => (-6i64..6, 0i64..3, any::<bool>())
-            .prop_map(|(lower, width, full)| Join::Interval { lower, upper: lower + width, full }),
-        1 => (0u64..20).prop_map(|age| Join::AsOf { age }),
-        1 => Just(Join::Control),
-    ]
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    prop_oneof![
-        5 => (0usize..8, op()).prop_map(|(at, op)| Step::One { at, op }),
-        2 => prop::collection::vec(0usize..8, 2..4).prop_map(|at| Step::Union { at }),
-        2 => ([0usize..8, 0usize..8], join(), any::<bool>())
-            .prop_map(|(at, join, flag)| Step::Join { at, join, flag }),
-    ]
-}
-
-fn source() -> impl Strategy<Value = SourceSpec> {
-    let event = (0i64..4, 0u32..4);
-    let events = prop_oneof![
-        1 => Just(Vec::new()),
-        9 => prop::collection::vec((event, 0i64..64), 0..70),
-    ];
-    // How far events step back, and what is declared: in half of the cases more than they do.
-    let pushed = prop::option::of(prop_oneof![Just(1usize), 2usize..40]);
-    (events, 0i64..8, 0u64..12, any::<bool>(), pushed, prop::option::of(fused(1))).prop_map(
-        |(events, back, slack, declared, pushed, fused)| {
-            let slack = declared.then_some(slack);
-            let back = if slack.is_none() && back < 5 { 1 } else { back + 1 };
-            let mut clock = -20;
-            let events = events
-                .into_iter()
-                .enumerate()
-                .map(|(index, ((by, key), jitter))| {
-                    clock += by;
-                    (clock - jitter % back, (key, index as i64 * 7 + jitter))
-                })
-                .collect();
-            SourceSpec { events, slack, pushed, fused }
-        },
-    )
-}
-
-/// Any program.
-pub fn program() -> impl Strategy<Value = Program> {
-    let end = prop_oneof![
-        1 => Just(End::Plain),
-        1 => (1usize..20).prop_map(End::Channel),
-        2 => Just(End::InOrder),
-        2 => fused(2).prop_map(End::Fused),
-    ];
-    (
-        prop::collection::vec(source(), 1..4),
-        prop::collection::vec(step(), 0..9),
-        prop::collection::vec(end, 1..4),
-    )
-        .prop_map(|(sources, steps, ends)| Program { sources, steps, ends })
 }
