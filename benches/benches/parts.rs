@@ -68,7 +68,8 @@ fn window(c: &mut Criterion) {
     group.throughput(Throughput::Elements(EVENTS as u64));
     for keys in [10, 1_000] {
         let probe = Probe::<Windowed<u64, u64>>::default();
-        let (windows, key) = (Windows::tumbling(Duration::from_secs(3_600)), move |v: &u64| v % keys);
+        let (windows, key) =
+            (Windows::tumbling(Duration::from_secs(3_600)), move |v: &u64| v % keys);
         let window = Window::new(OpId(1), windows, key, count(), None, probe.port(0));
         let events = stream(1, 0);
         let (mut state, mut cx) = (Consumer::<u64>::state(&window), Cx::default());

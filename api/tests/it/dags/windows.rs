@@ -169,7 +169,7 @@ impl Aligned {
             if nested && index > 0 {
                 // The first that it is in speaks for it, now and when it closes.
                 own.news = false;
-            } else if events > 0 && own.numbers.len() as u64 % events == 0 {
+            } else if events > 0 && (own.numbers.len() as u64).is_multiple_of(events) {
                 own.news = false;
                 let result = own.result(bounds, true, ordered);
                 self.made.push((time, result));
@@ -218,7 +218,7 @@ pub fn sessions(
         let session = &mut all[position];
         session.add(time, value.1);
         session.news = true;
-        if updates.events > 0 && session.numbers.len() as u64 % updates.events == 0 {
+        if updates.events > 0 && (session.numbers.len() as u64).is_multiple_of(updates.events) {
             session.news = false;
             let bounds = (session.first, time + gap);
             early.push((time, 2, index, session.result(bounds, true, ordered)));
