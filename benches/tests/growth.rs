@@ -198,8 +198,8 @@ impl Running {
 
     /// Keys in `first..first + keys` come, and all but the last few go.
     fn round(&self, first: u64, keys: u64) {
-        self.clock.advance(ms(keys));
         for now in (first..first + keys).step_by(CHUNK) {
+            self.clock.advance(ms(CHUNK as u64));
             let visits = (now..(now + CHUNK as u64).min(first + keys)).flat_map(|now| {
                 let number = |number| Some(Visit { key: now.checked_sub(10 * number)?, number });
                 (0..3).filter_map(number).collect::<Vec<_>>()

@@ -44,7 +44,7 @@ fn rule() -> impl Strategy<Value = Rule> {
 
 fn laid() -> impl Strategy<Value = Laid> {
     let unit = prop_oneof![Just(Unit::Day), Just(Unit::Week), Just(Unit::Month)];
-    let later = prop::sample::select(vec![0, 1_800, 21_600, 84_600]);
+    let later = prop::sample::select(vec![0, 1_800, 21_600, 82_800, 84_600]);
     prop_oneof![
         2 => window().prop_map(Laid::Hopping),
         2 => window().prop_map(Laid::Cumulative),
