@@ -14,3 +14,12 @@ pub fn sorted<T: Ord>(mut values: Vec<T>) -> Vec<T> {
     values.sort();
     values
 }
+
+/// How many events the first operator behind the source of `query` is done with. The source may have taken
+/// more.
+pub fn processed(query: &mizzle::QueryHandle) -> u64 {
+    let chains = query.chains();
+    let piece = usize::from(chains.iter().any(|chain| chain.piece == 1));
+    let own = chains.iter().filter(|chain| chain.piece == piece);
+    own.map(|chain| chain.stats.events_in).sum()
+}

@@ -71,7 +71,7 @@ fn the_time_of_a_result_is_the_end_of_its_window_or_the_watermark() {
         .aggregate(count())
         .for_each(move |event| times.send(event.time).unwrap());
     let query = engine.submit(query).unwrap();
-    let taken = || query.chains()[0].stats.events_in;
+    let taken = || crate::support::processed(&query);
     handle.push(3).unwrap();
     eventually("the first", || taken() == 1);
     clock.advance(ms(10));
