@@ -16,6 +16,9 @@ mod platform;
 mod sweep;
 mod workloads;
 
-pub use data::Reading;
-pub use measure::{BenchError, Report, Run, Took, measure};
-pub use workloads::{KeyKind, Latency, Setting, WORKLOADS, Workload};
+pub use data::{Data, Reading};
+pub use measure::{BenchError, Report, Run, Took, measure, stopwatch};
+pub use workloads::{
+    KeyKind, Latency, Prepared, Setting, WINDOW_MICROS, WORKLOADS, Workload, average, average_word,
+    mix, window_word,
+};

@@ -19,6 +19,9 @@ use mizzle::sink::{Sink, SinkError};
 use mizzle::{Engine, Event, Histogram, Query, QueryHandle, Status};
 use serde::Serialize;
 
+pub use queries::{average, word as average_word};
+pub use window::{SIZE_MICROS as WINDOW_MICROS, word as window_word};
+
 use crate::data::Data;
 use crate::measure::Took;
 use crate::nexmark::Entry;
@@ -188,7 +191,7 @@ pub const WORKLOADS: &[Workload] = &[
 
 /// Mixes a word into a checksum that depends on order.
 #[inline]
-fn mix(checksum: u64, word: u64) -> u64 {
+pub fn mix(checksum: u64, word: u64) -> u64 {
     (checksum.rotate_left(5) ^ word).wrapping_add(word)
 }
 

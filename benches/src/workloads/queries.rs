@@ -128,16 +128,17 @@ fn keyed<K: Key>(keys: &[K], reading: &Reading) -> Keyed<K> {
 /// A key's count and sum.
 type Average = (i64, i64);
 
+/// Counts `value` in, and gives the average so far.
 #[inline]
-fn average(state: &mut Average, value: i64) -> i64 {
+pub fn average(state: &mut Average, value: i64) -> i64 {
     state.0 += 1;
     state.1 += value;
     state.1 / state.0
 }
 
-/// The same for any order of results.
+/// What a key's average adds to the checksum, which is the same for any order of results.
 #[inline]
-fn word(key: u64, average: i64) -> u64 {
+pub fn word(key: u64, average: i64) -> u64 {
     mix(key, average as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 

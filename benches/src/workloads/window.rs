@@ -11,8 +11,9 @@ use mizzle::{Engine, Event, Query, Windowed, Windows, source};
 use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
 use crate::data::{Reader, Reading, delayed, in_order};
 
-const SIZE: Duration = Duration::from_secs(1);
-const SIZE_MICROS: i64 = 1_000_000;
+/// How long a window is, in microseconds.
+pub const SIZE_MICROS: i64 = 1_000_000;
+const SIZE: Duration = Duration::from_micros(SIZE_MICROS as u64);
 
 pub(super) const WINDOW: Workload = Workload {
     name: "window",
@@ -55,8 +56,8 @@ pub(super) const WINDOW_DISORDER: Workload = Workload {
     second_baseline: None,
 };
 
-/// The same for any order of results.
-fn word(key: u64, start: i64, count: u64, sum: i64) -> u64 {
+/// What a window's result adds to the checksum, which is the same for any order of results.
+pub fn word(key: u64, start: i64, count: u64, sum: i64) -> u64 {
     mix(mix(mix(key, start as u64), count), sum as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
