@@ -81,12 +81,7 @@ impl Closing<'_> {
         B: Build,
         C: Consumer<B::Out>,
     {
-        if self.assembler.plan().is_cut_before(op) {
-            let outlet = self.assembler.cut(op, consumer);
-            upstream.close(outlet, self);
-        } else {
-            upstream.close(consumer, self);
-        }
+        self.fused_or_cut(upstream, op, consumer, Cut);
     }
 
     /// Puts `consumer`, whose first operator is `op` and keeps one state, behind `upstream`.
@@ -109,21 +104,31 @@ impl Closing<'_> {
         self.behind(upstream, op, consumer, CutShards(hash));
     }
 
-    /// Puts `consumer` behind `upstream`: fused, or as chains of its own where the plan cuts.
+    /// Puts `consumer` behind `upstream` as its joint says.
     fn behind<B, C, X>(&mut self, upstream: B, op: OpId, consumer: C, cut: X)
     where
         B: Build,
         C: Consumer<B::Out>,
         X: CutBefore<B::Out>,
     {
-        let is_cut = self.assembler.plan().is_cut_before(op);
         if const { matches!(B::JOINT, Joint::Linked) } {
             let mut link = Linked::new(consumer);
-            if is_cut {
+            if self.assembler.plan().is_cut_before(op) {
                 link = Linked::new(cut.cut(self.assembler, op, link));
             }
             upstream.close(link, self);
-        } else if is_cut {
+        } else {
+            self.fused_or_cut(upstream, op, consumer, cut);
+        }
+    }
+
+    fn fused_or_cut<B, C, X>(&mut self, upstream: B, op: OpId, consumer: C, cut: X)
+    where
+        B: Build,
+        C: Consumer<B::Out>,
+        X: CutBefore<B::Out>,
+    {
+        if self.assembler.plan().is_cut_before(op) {
             let outlet = cut.cut(self.assembler, op, consumer);
             upstream.close(outlet, self);
         } else {

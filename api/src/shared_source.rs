@@ -336,7 +336,7 @@ impl<T: Clone + Send + Sync + 'static> Subscribe for SharedSource<T> {
     type Head = FromLog<T>;
 
     fn head(&self) -> FromLog<T> {
-        let terms = Terms { lag: Lag::default(), lease: self.lease.clone() };
+        let terms = Terms { lease: self.lease.clone(), ..Terms::default() };
         FromLog { log: self.log.clone(), terms }
     }
 
@@ -354,7 +354,7 @@ impl<T: Clone + Send + Sync + 'static> Subscribe for OneKey<T> {
     type Head = FromKey<T>;
 
     fn head(&self) -> FromKey<T> {
-        let terms = Terms { lag: Lag::default(), lease: self.lease.clone() };
+        let terms = Terms { lease: self.lease.clone(), ..Terms::default() };
         FromKey { key: self.key.clone(), terms }
     }
 

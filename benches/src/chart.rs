@@ -1,30 +1,32 @@
 //! Pictures of measurements.
 
 use std::error::Error;
+use std::ops::Range;
 
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Chart {
     /// What it shows.
-    pub title: String,
+    title: String,
     /// What stands below it, and beside it.
-    pub axes: [&'static str; 2],
+    axes: [&'static str; 2],
     /// What is drawn.
-    pub marks: Marks,
+    marks: Marks,
     /// Whether values grow by factors upwards.
-    pub log_y: bool,
+    log_y: bool,
 }
 
 /// What a picture is made of.
 #[derive(Clone, Debug)]
-pub enum Marks {
+enum Marks {
     /// Lines through points, by name; along factors of x if `log_x`.
     Lines {
         /// The lines.
-        lines: Vec<(String, Vec<(f64, f64)>)>,
+        lines: Vec<Line>,
         /// Whether x grows by factors.
         log_x: bool,
     },
@@ -36,6 +38,9 @@ pub enum Marks {
         groups: Vec<(String, Vec<f64>)>,
     },
 }
+
+/// What most pictures show upwards.
+pub const PER_CPU: &str = "million events per CPU second";
 
 /// Pixels of one picture.
 const SIZE: (u32, u32) = (760, 400);
@@ -52,6 +57,10 @@ const COLOURS: [RGBColor; 6] = [
 /// How much of the height above what is drawn is for the legend.
 const LEGEND: f64 = 0.35;
 
+/// Points by name.
+pub type Line = (String, Vec<(f64, f64)>);
+
+type Canvas<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn = Result<(), Box<dyn Error>>;
 
 /// All of `charts`, below each other, as one SVG.
@@ -90,7 +99,7 @@ fn label(place: f64, log: bool) -> String {
 }
 
 /// From the least to the greatest and `room` of that above; from 0 unless by factors.
-fn range(values: impl Iterator<Item = f64>, log: bool, room: f64) -> std::ops::Range<f64> {
+fn range(values: impl Iterator<Item = f64>, log: bool, room: f64) -> Range<f64> {
     let places = values.map(|value| place(value, log));
     let (least, most) =
         places.fold((f64::MAX, f64::MIN), |(least, most), it| (least.min(it), most.max(it)));
@@ -101,29 +110,78 @@ fn range(values: impl Iterator<Item = f64>, log: bool, room: f64) -> std::ops::R
     least..(most + (most - least).max(0.1) * room)
 }
 
+/// What stands for a series in the legend.
+fn swatch((x, y): (i32, i32), colour: RGBColor) -> Rectangle<(i32, i32)> {
+    Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled())
+}
+
+fn legend(canvas: &mut Canvas<'_>) -> Drawn {
+    canvas
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK)
+        .draw()?;
+    Ok(())
+}
+
 impl Chart {
+    /// Bars, a group for each name.
+    pub fn bars(
+        title: impl Into<String>,
+        y: &'static str,
+        series: [&str; 2],
+        groups: Vec<(String, Vec<f64>)>,
+    ) -> Self {
+        let series = series.map(str::to_owned).to_vec();
+        let marks = Marks::Bars { series, groups };
+        Self { title: title.into(), axes: ["", y], marks, log_y: false }
+    }
+
+    /// Lines.
+    pub fn lines(
+        title: impl Into<String>,
+        axes: [&'static str; 2],
+        log_x: bool,
+        lines: Vec<Line>,
+    ) -> Self {
+        Self { title: title.into(), axes, marks: Marks::Lines { lines, log_x }, log_y: false }
+    }
+
+    /// With values that grow by factors.
+    pub fn by_factors(self) -> Self {
+        Self { log_y: true, ..self }
+    }
+
+    fn canvas<'a>(
+        &self,
+        area: &DrawingArea<SVGBackend<'a>, Shift>,
+        x: Range<f64>,
+        y: Range<f64>,
+    ) -> Result<Canvas<'a>, Box<dyn Error>> {
+        let mut canvas = ChartBuilder::on(area);
+        canvas.caption(&self.title, ("sans-serif", 20)).margin(12);
+        canvas.x_label_area_size(44).y_label_area_size(64);
+        Ok(canvas.build_cartesian_2d(x, y)?)
+    }
+
     fn draw(&self, area: &DrawingArea<SVGBackend<'_>, Shift>) -> Drawn {
         match &self.marks {
-            Marks::Lines { lines, log_x } => self.lines(area, lines, *log_x),
-            Marks::Bars { series, groups } => self.bars(area, series, groups),
+            Marks::Lines { lines, log_x } => self.draw_lines(area, lines, *log_x),
+            Marks::Bars { series, groups } => self.draw_bars(area, series, groups),
         }
     }
 
-    fn lines(
+    fn draw_lines(
         &self,
         area: &DrawingArea<SVGBackend<'_>, Shift>,
-        lines: &[(String, Vec<(f64, f64)>)],
+        lines: &[Line],
         log_x: bool,
     ) -> Drawn {
         let points = || lines.iter().flat_map(|(_, points)| points);
         let x = range(points().map(|point| point.0), log_x, 0.02);
         let y = range(points().map(|point| point.1), self.log_y, LEGEND);
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(x, y)?;
+        let mut chart = self.canvas(area, x, y)?;
         chart
             .configure_mesh()
             .max_light_lines(1)
@@ -139,19 +197,13 @@ impl Chart {
             chart
                 .draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?
                 .label(name)
-                .legend(|(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled()));
+                .legend(|at| swatch(at, *colour));
             chart.draw_series(points.iter().map(|&at| Circle::new(at, 3, colour.filled())))?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .draw()?;
-        Ok(())
+        legend(&mut chart)
     }
 
-    fn bars(
+    fn draw_bars(
         &self,
         area: &DrawingArea<SVGBackend<'_>, Shift>,
         series: &[String],
@@ -159,12 +211,7 @@ impl Chart {
     ) -> Drawn {
         let y = range(groups.iter().flat_map(|(_, values)| values).copied(), self.log_y, LEGEND);
         let floor = y.start;
-        let mut chart = ChartBuilder::on(area)
-            .caption(&self.title, ("sans-serif", 20))
-            .margin(12)
-            .x_label_area_size(44)
-            .y_label_area_size(64)
-            .build_cartesian_2d(-0.5..groups.len() as f64 - 0.5, y)?;
+        let mut chart = self.canvas(area, -0.5..groups.len() as f64 - 0.5, y)?;
         chart
             .configure_mesh()
             .max_light_lines(1)
@@ -187,17 +234,8 @@ impl Chart {
                 let top = place(*values.get(index)?, self.log_y);
                 Some(Rectangle::new([(left, floor), (left + width * 0.95, top)], colour.filled()))
             });
-            chart
-                .draw_series(bars)?
-                .label(name)
-                .legend(|(x, y)| Rectangle::new([(x, y - 4), (x + 12, y + 4)], colour.filled()));
+            chart.draw_series(bars)?.label(name).legend(|at| swatch(at, *colour));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK)
-            .draw()?;
-        Ok(())
+        legend(&mut chart)
     }
 }

@@ -69,7 +69,7 @@ pub struct Args {
 enum Choice {
     All,
     Sweep,
-    One(&'static str),
+    One(&'static Workload),
 }
 
 fn workloads_help() -> String {
@@ -91,11 +91,10 @@ fn parse_workload(name: &str) -> Result<Choice, String> {
         "sweep" => return Ok(Choice::Sweep),
         _ => {}
     }
-    let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
-    match names.iter().find(|known| **known == name) {
-        Some(known) => Ok(Choice::One(known)),
-        None => Err(format!("there are {}, all, sweep", names.join(", "))),
-    }
+    Workload::named(name).map(Choice::One).ok_or_else(|| {
+        let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+        format!("there are {}, all, sweep", names.join(", "))
+    })
 }
 
 fn parse_report(path: &str) -> Result<PathBuf, String> {
@@ -124,14 +123,6 @@ impl Args {
         }
     }
 
-    fn workloads(&self) -> impl Iterator<Item = &'static Workload> + '_ {
-        WORKLOADS.iter().filter(|workload| match self.workload {
-            Choice::All => true,
-            Choice::Sweep => false,
-            Choice::One(name) => workload.name == name,
-        })
-    }
-
     /// Runs what was asked for and prints it.
     ///
     /// # Errors
@@ -142,12 +133,12 @@ impl Args {
             reports.push(report.clone());
             Ok(self.print(report)?)
         };
+        let setting = self.setting();
+        let mut each = |workload| tell(&measure(workload, &setting)?);
         let measured = match self.workload {
-            Choice::Sweep => Sweep::new(self.setting(), &mut tell).run(),
-            _ => self
-                .workloads()
-                .try_for_each(|workload| tell(&measure(workload, &self.setting())?))
-                .map(|()| Vec::new()),
+            Choice::All => WORKLOADS.iter().try_for_each(each).map(|()| Vec::new()),
+            Choice::One(workload) => each(workload).map(|()| Vec::new()),
+            Choice::Sweep => Sweep::new(setting, &mut tell).run(),
         };
         let charts = match measured {
             // Whoever has stopped reading gets no complaint, and no more measurements.

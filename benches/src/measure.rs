@@ -176,8 +176,7 @@ pub fn measure(workload: &Workload, setting: &Setting) -> Result<Report, BenchEr
             return Err(BenchError::Disagreement { workload, ours: expected, other, theirs });
         }
     }
-    let report = report(workload, setting, &prepared, runs, [&baselines, &seconds]);
-    Ok(Report { events_per_worker: taken, ..report })
+    Ok(report(workload, setting, &prepared, runs, [&baselines, &seconds], taken))
 }
 
 /// Tells on a terminal how far a workload is.
@@ -224,6 +223,7 @@ fn report(
     prepared: &Prepared,
     mut runs: Vec<Run>,
     [baselines, seconds]: [&[Run]; 2],
+    events_per_worker: Vec<u64>,
 ) -> Report {
     let events = prepared.events();
     let ratio = |others: &[Run]| {
@@ -243,7 +243,7 @@ fn report(
         cpu_seconds: took.cpu_seconds,
         events_per_s: events as f64 / took.seconds,
         events_per_cpu_s: events as f64 / took.cpu_seconds,
-        events_per_worker: Vec::new(),
+        events_per_worker,
         peak_rss_bytes: peak_rss(),
         latency_us: latency(&runs),
         baseline_latency_us: latency(baselines),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::chart::{Chart, Marks, svg};
+use crate::chart::{Chart, PER_CPU, svg};
 use crate::measure::Report;
 
 /// What a file may be called.
@@ -45,13 +45,8 @@ fn beside_by_hand(reports: &[Report]) -> Chart {
         let values = [Some(report.events_per_cpu_s), by_hand].into_iter().flatten();
         (report.workload.to_owned(), values.map(|value| value / 1e6).collect())
     };
-    let series = ["Mizzle", "by hand"].map(str::to_owned).to_vec();
-    Chart {
-        title: "Throughput".to_owned(),
-        axes: ["", "million events per CPU second"],
-        marks: Marks::Bars { series, groups: reports.iter().map(both).collect() },
-        log_y: false,
-    }
+    let groups = reports.iter().map(both).collect();
+    Chart::bars("Throughput", PER_CPU, ["Mizzle", "by hand"], groups)
 }
 
 const COLUMNS: [&str; 11] = [

@@ -1,6 +1,7 @@
 //! What the operating system knows about this process.
 
 use std::process::Command;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -21,6 +22,11 @@ pub fn peak_rss() -> Option<u64> {
 
 /// The commit of the source tree that this was built from, and whether files differ from it.
 pub fn commit() -> Option<String> {
+    static COMMIT: LazyLock<Option<String>> = LazyLock::new(ask_for_commit);
+    COMMIT.clone()
+}
+
+fn ask_for_commit() -> Option<String> {
     let git = ["describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"];
     let told =
         Command::new("git").args(["-C", env!("CARGO_MANIFEST_DIR")]).args(git).output().ok()?;

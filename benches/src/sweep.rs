@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::chart::{Chart, Marks};
+use crate::chart::{Chart, Line, PER_CPU};
 use crate::measure::{BenchError, Report, measure};
-use crate::workloads::{Setting, WORKLOADS, Workload};
+use crate::workloads::{Latency, Setting, Workload};
 
 /// A sweep: measures, tells of each measurement, and gathers pictures.
 pub struct Sweep<'a> {
@@ -13,22 +13,8 @@ pub struct Sweep<'a> {
     tell: &'a mut dyn FnMut(&Report) -> Result<(), BenchError>,
 }
 
-const CPU: &str = "million events per CPU second";
-const WALL: &str = "million events per second";
-
-type Line = (String, Vec<(f64, f64)>);
-
-fn workload(name: &str) -> &'static Workload {
-    let found = WORKLOADS.iter().find(|workload| workload.name == name);
-    found.unwrap_or_else(|| panic!("{name} is a workload"))
-}
-
 fn per_cpu(report: &Report) -> f64 {
     report.events_per_cpu_s / 1e6
-}
-
-fn order(in_order: bool) -> &'static str {
-    if in_order { "flagged" } else { "unflagged" }
 }
 
 impl<'a> Sweep<'a> {
@@ -59,7 +45,8 @@ impl<'a> Sweep<'a> {
     ) -> Result<Report, BenchError> {
         let mut setting = self.base.clone();
         change(&mut setting);
-        let report = measure(workload(name), &setting)?;
+        let workload = Workload::named(name).expect("it is a workload");
+        let report = measure(workload, &setting)?;
         (self.tell)(&report)?;
         Ok(report)
     }
@@ -74,13 +61,7 @@ impl<'a> Sweep<'a> {
             }
             groups.push((name.to_owned(), values));
         }
-        let series = [true, false].map(|it| order(it).to_owned()).to_vec();
-        Ok(Chart {
-            title: "What the in-order flag costs".to_owned(),
-            axes: ["", CPU],
-            marks: Marks::Bars { series, groups },
-            log_y: false,
-        })
+        Ok(Chart::bars("What the in-order flag costs", PER_CPU, ["flagged", "unflagged"], groups))
     }
 
     /// Lines of several workloads or flags over what `points` sets.
@@ -127,12 +108,8 @@ impl<'a> Sweep<'a> {
         // An event is a hop for each: more take long and show nothing else.
         let few = up_to(at_most.min(100_000));
         lines.extend(self.lines(&[("separate queries", "separate", true)], &few, set, per_cpu)?);
-        Ok(Chart {
-            title: "How cost grows with queries".to_owned(),
-            axes: ["queries", CPU],
-            marks: Marks::Lines { lines, log_x: true },
-            log_y: true,
-        })
+        Ok(Chart::lines("How cost grows with queries", ["queries", PER_CPU], true, lines)
+            .by_factors())
     }
 
     fn disorder(&mut self) -> Result<Chart, BenchError> {
@@ -142,12 +119,8 @@ impl<'a> Sweep<'a> {
         };
         let of = [("flagged", "window-disorder", true), ("unflagged", "window-disorder", false)];
         let lines = self.lines(&of, &[0, 10, 100, 500, 1_000], set, per_cpu)?;
-        Ok(Chart {
-            title: "Windows over events out of order".to_owned(),
-            axes: ["delay of up to, ms", CPU],
-            marks: Marks::Lines { lines, log_x: false },
-            log_y: false,
-        })
+        let axes = ["delay of up to, ms", PER_CPU];
+        Ok(Chart::lines("Windows over events out of order", axes, false, lines))
     }
 
     fn workers(&mut self) -> Result<Chart, BenchError> {
@@ -159,12 +132,8 @@ impl<'a> Sweep<'a> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let counts: Vec<_> = (0..).map(|n| 1 << n).take_while(|&n| n <= cores.max(4)).collect();
         let lines = self.lines(&of, &counts, set, |report| report.events_per_s / 1e6)?;
-        Ok(Chart {
-            title: format!("Keyed work of 1 us an event, on {cores} cores"),
-            axes: ["workers", WALL],
-            marks: Marks::Lines { lines, log_x: false },
-            log_y: false,
-        })
+        let title = format!("Keyed work of 1 us an event, on {cores} cores");
+        Ok(Chart::lines(title, ["workers", "million events per second"], false, lines))
     }
 
     fn batches(&mut self) -> Result<Chart, BenchError> {
@@ -174,12 +143,7 @@ impl<'a> Sweep<'a> {
         };
         let of = [("chain", "chain", true), ("window", "window", true), ("pushed", "pushed", true)];
         let lines = self.lines(&of, &[16, 64, 256, 1_024, 8_192], set, per_cpu)?;
-        Ok(Chart {
-            title: "Batches".to_owned(),
-            axes: ["events per batch", CPU],
-            marks: Marks::Lines { lines, log_x: true },
-            log_y: false,
-        })
+        Ok(Chart::lines("Batches", ["events per batch", PER_CPU], true, lines))
     }
 
     fn latency(&mut self) -> Result<Chart, BenchError> {
@@ -189,21 +153,16 @@ impl<'a> Sweep<'a> {
         })?;
         let all: Vec<_> =
             [report.latency_us, report.baseline_latency_us].into_iter().flatten().collect();
-        let group = |name: &str, of: fn(&crate::workloads::Latency) -> f64| {
-            (name.to_owned(), all.iter().map(of).collect())
-        };
+        let group =
+            |name: &str, of: fn(&Latency) -> f64| (name.to_owned(), all.iter().map(of).collect());
         let groups = vec![
             group("p50", |it| it.p50),
             group("p99", |it| it.p99),
             group("p99.9", |it| it.p999),
             group("max", |it| it.max),
         ];
-        let series = ["Mizzle", "bare hand-off"].map(str::to_owned).to_vec();
-        Ok(Chart {
-            title: format!("Latency at {} events per second", self.base.rate),
-            axes: ["", "microseconds"],
-            marks: Marks::Bars { series, groups },
-            log_y: true,
-        })
+        let title = format!("Latency at {} events per second", self.base.rate);
+        let series = ["Mizzle", "bare hand-off"];
+        Ok(Chart::bars(title, "microseconds", series, groups).by_factors())
     }
 }

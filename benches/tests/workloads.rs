@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mizzle_benches::{KeyKind, Setting, WORKLOADS, Workload, measure};
+use mizzle_benches::{KeyKind, Setting, Workload, measure};
 
 fn setting(workers: usize) -> Setting {
     Setting {
@@ -22,7 +22,7 @@ fn setting(workers: usize) -> Setting {
 }
 
 fn workload(name: &str) -> &'static Workload {
-    WORKLOADS.iter().find(|workload| workload.name == name).unwrap()
+    Workload::named(name).unwrap()
 }
 
 /// By hand, and with any number of workers.

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use mizzle_benches::{KeyKind, Setting, WORKLOADS};
+use mizzle_benches::{KeyKind, Setting, Workload};
 
 use report::{Run, measure};
 
@@ -85,8 +85,7 @@ fn main() -> ExitCode {
         Peer::Timely => ("timely", on_timely::run),
         Peer::Renoir => ("renoir", on_renoir::run),
     };
-    let known = WORKLOADS.iter().find(|workload| workload.name == args.workload);
-    let workload = known.expect("the command line takes no others");
+    let workload = Workload::named(&args.workload).expect("the command line takes no others");
     match measure(name, workload, &args.setting(), run) {
         Ok(report) if args.json => {
             println!(

@@ -1,18 +1,15 @@
 //! W1: map, filter half, map, filter half, a running sum.
 
-use mizzle::{Engine, Query, source};
+use mizzle::{Build, Engine, Query, Stream, source};
 
 use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
-use crate::data::{Reader, Reading, in_order};
+use crate::data::{Reader, Reading};
 
 pub(super) const CHAIN: Workload = Workload {
     name: "chain",
     about: "map, filter half, map, filter half, running sum; in order",
     order_shows: false,
-    prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
-        ..Prepared::default()
-    },
+    prepare: |setting| Prepared::in_order(setting, setting.events),
     mizzle,
     baseline: Some(baseline),
     second_baseline: None,
@@ -21,8 +18,17 @@ pub(super) const CHAIN: Workload = Workload {
 fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     let (sink, result) = checksum(|sum, event: &mizzle::Event<i64>| mix(sum, event.value as u64));
     let query = Query::new("chain");
-    query
-        .source("readings", source::events(Reader::new(&prepared.streams[0])))
+    let readings = query.source("readings", source::events(Reader::new(&prepared.streams[0])));
+    sums(readings, setting).sink(sink);
+    run(engine, query, &result)
+}
+
+/// The operators of the chain.
+pub(super) fn sums<B: Build<Out = Reading>>(
+    readings: Stream<B>,
+    setting: &Setting,
+) -> Stream<impl Build<Out = i64>> {
+    readings
         .map(|r| Reading { key: r.key, value: r.value * 3 })
         .filter(|r| r.key & 1 == 0)
         .map(|r| r.value + 1)
@@ -32,8 +38,6 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
             *sum
         })
         .in_order_if(setting.in_order)
-        .sink(sink);
-    run(engine, query, &result)
 }
 
 /// The same by hand.

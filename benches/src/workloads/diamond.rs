@@ -3,16 +3,13 @@
 use mizzle::{Engine, Event, Query, source};
 
 use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
-use crate::data::{Reader, in_order};
+use crate::data::Reader;
 
 pub(super) const DIAMOND: Workload = Workload {
     name: "diamond",
     about: "one stream, two branches, their union, difference to the value before; in order",
     order_shows: true,
-    prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
-        ..Prepared::default()
-    },
+    prepare: |setting| Prepared::in_order(setting, setting.events),
     mizzle,
     baseline: Some(baseline),
     second_baseline: None,

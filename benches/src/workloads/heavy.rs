@@ -3,17 +3,14 @@
 use hashbrown::HashMap;
 use mizzle::{Engine, Event, Query, source};
 
-use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
-use crate::data::{Reader, in_order};
+use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run, scatter};
+use crate::data::Reader;
 
 pub(super) const HEAVY: Workload = Workload {
     name: "heavy",
     about: "keyed work of about 1 us an event; a tenth of --events",
     order_shows: false,
-    prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events.div_ceil(10), setting.keys(), setting.seed)],
-        ..Prepared::default()
-    },
+    prepare: |setting| Prepared::in_order(setting, setting.events.div_ceil(10)),
     mizzle,
     baseline: Some(baseline),
     second_baseline: None,
@@ -28,15 +25,9 @@ fn work(state: u64, value: i64) -> u64 {
     })
 }
 
-/// The same for any order of keys.
-#[inline]
-fn word(key: u64, state: u64) -> u64 {
-    mix(key, state).wrapping_mul(0x9E37_79B9_7F4A_7C15)
-}
-
 fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     let (sink, result) = checksum(|all: u64, event: &Event<(u64, u64)>| {
-        all.wrapping_add(word(event.value.0, event.value.1))
+        all.wrapping_add(scatter(mix(event.value.0, event.value.1)))
     });
     let query = Query::new("heavy");
     query
@@ -57,7 +48,7 @@ fn baseline(prepared: &Prepared, _: &Setting) -> Outcome {
     let all = prepared.streams[0].iter().fold(0u64, |all, event| {
         let state = states.entry(event.value.key).or_default();
         *state = work(*state, event.value.value);
-        all.wrapping_add(word(event.value.key, *state))
+        all.wrapping_add(scatter(mix(event.value.key, *state)))
     });
     Outcome::by_hand(all)
 }

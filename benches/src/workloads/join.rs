@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use mizzle::{Engine, Event, Interval, Query, source};
 
-use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
+use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run, scatter};
 use crate::data::{Random, Reader, Reading, in_order};
 
 pub(super) const JOIN: Workload = Workload {
@@ -37,7 +37,7 @@ fn prepare(setting: &Setting) -> Prepared {
 /// The same for any order of results.
 #[inline]
 fn word(key: u64, left: i64, right: i64) -> u64 {
-    mix(mix(key, left as u64), right as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    scatter(mix(mix(key, left as u64), right as u64))
 }
 
 fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {

@@ -4,7 +4,7 @@
 //! measured from when it was due: a stall shows in every event that it delayed.
 
 use std::hint::spin_loop;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,19 +13,13 @@ use mizzle::{Engine, Event, Histogram, Query};
 
 use super::chain::Sum;
 use super::{Latency, Outcome, Prepared, Setting, Workload, checksum, mix, run};
-use crate::data::{Data, Reading, in_order};
+use crate::data::{Data, Reading};
 
 pub(super) const LATENCY: Workload = Workload {
     name: "latency",
     about: "chain, pushed at --rate from another thread: how long events take; 2 s at most",
     order_shows: false,
-    prepare: |setting| {
-        let events = setting.events.min(2 * setting.rate as usize);
-        Prepared {
-            streams: vec![in_order(events, setting.keys(), setting.seed)],
-            ..Prepared::default()
-        }
-    },
+    prepare: |setting| Prepared::in_order(setting, setting.events.min(2 * setting.rate as usize)),
     mizzle,
     baseline: Some(baseline),
     second_baseline: None,
@@ -66,7 +60,7 @@ fn record(latencies: &mut Histogram<u64>, due: Instant) {
 /// Records how long events took before it passes them on.
 struct Arrival<S> {
     latencies: Histogram<u64>,
-    leave: std::sync::mpsc::Sender<Histogram<u64>>,
+    leave: Sender<Histogram<u64>>,
     next: S,
 }
 
@@ -126,6 +120,7 @@ fn baseline(prepared: &Prepared, setting: &Setting) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::in_order;
 
     /// Else a stall would only show in the event that it holds up, not in those that wait behind it.
     #[test]

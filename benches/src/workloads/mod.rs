@@ -22,7 +22,7 @@ use serde::Serialize;
 pub use queries::{average, word as average_word};
 pub use window::{SIZE_MICROS as WINDOW_MICROS, word as window_word};
 
-use crate::data::Data;
+use crate::data::{Data, in_order};
 use crate::measure::Took;
 use crate::nexmark::Entry;
 
@@ -127,6 +127,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// One stream of so many events, in order.
+    fn in_order(setting: &Setting, events: usize) -> Self {
+        let streams = vec![in_order(events, setting.keys(), setting.seed)];
+        Self { streams, ..Self::default() }
+    }
+
     /// Events of all streams together.
     pub fn events(&self) -> usize {
         self.entries.len() + self.streams.iter().map(|stream| stream.len()).sum::<usize>()
@@ -141,6 +147,7 @@ impl Outcome {
 }
 
 /// A workload.
+#[derive(Debug)]
 pub struct Workload {
     /// What the command line calls it.
     pub name: &'static str,
@@ -156,6 +163,13 @@ pub struct Workload {
     pub baseline: Option<fn(&Prepared, &Setting) -> Outcome>,
     /// Runs another hand-written program.
     pub second_baseline: Option<fn(&Prepared, &Setting) -> Outcome>,
+}
+
+impl Workload {
+    /// The workload of that name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        WORKLOADS.iter().find(|workload| workload.name == name)
+    }
 }
 
 /// All workloads.
@@ -193,6 +207,12 @@ pub const WORKLOADS: &[Workload] = &[
 #[inline]
 pub fn mix(checksum: u64, word: u64) -> u64 {
     (checksum.rotate_left(5) ^ word).wrapping_add(word)
+}
+
+/// What a word adds to a checksum that is the same for any order of words.
+#[inline]
+fn scatter(word: u64) -> u64 {
+    word.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// A sink that folds events into a checksum and leaves it behind when the stream ends.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mizzle::time::Watermarks;
 use mizzle::{Build, Engine, Event, Query, Stream, source};
 
-use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
+use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run, scatter};
 use crate::nexmark::{Entry, Generator, queries};
 
 /// Ten thousand events a second, up to 96 ms out of order, the watermark four seconds behind.
@@ -95,7 +95,7 @@ impl Hasher for Mixer {
     }
 
     fn finish(&self) -> u64 {
-        self.0.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        scatter(self.0)
     }
 }
 

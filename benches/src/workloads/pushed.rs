@@ -5,18 +5,15 @@ use std::thread;
 
 use mizzle::{Engine, Event, Query};
 
-use super::chain::Sum;
+use super::chain::{Sum, sums};
 use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
-use crate::data::{Reading, in_order};
+use crate::data::Reading;
 
 pub(super) const PUSHED: Workload = Workload {
     name: "pushed",
     about: "chain, pushed from another thread in batches of --batch",
     order_shows: false,
-    prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
-        ..Prepared::default()
-    },
+    prepare: |setting| Prepared::in_order(setting, setting.events),
     mizzle,
     baseline: Some(baseline),
     second_baseline: None,
@@ -29,17 +26,7 @@ fn mizzle(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
     let (sink, result) = checksum(|sum, event: &Event<i64>| mix(sum, event.value as u64));
     let query = Query::new("pushed");
     let (push, pushed) = query.push_source("readings", |event: &Event<Reading>| event.time);
-    pushed
-        .map(|event| Reading { key: event.value.key, value: event.value.value * 3 })
-        .filter(|r| r.key & 1 == 0)
-        .map(|r| r.value + 1)
-        .filter(|value| value & 2 == 0)
-        .apply_stateful(0i64, |sum, value| {
-            *sum = sum.wrapping_add(value);
-            *sum
-        })
-        .in_order_if(setting.in_order)
-        .sink(sink);
+    sums(pushed.map(|event| event.value), setting).sink(sink);
     let (data, batch) = (prepared.streams[0].clone(), setting.batch);
     let pushing = thread::spawn(move || {
         for events in data.chunks(batch) {

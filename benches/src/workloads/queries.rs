@@ -14,7 +14,9 @@ use mizzle::stream::Member;
 use mizzle::time::Timestamp;
 use mizzle::{Engine, Event, Group, MemberId, Query, QueryHandle, Status, Windows};
 
-use super::{KeyKind, Many, Outcome, Prepared, Setting, Workload, checksum, late, mix};
+use super::{
+    KeyKind, Many, Outcome, Prepared, Setting, Workload, checksum, late, mix, scatter, window_word,
+};
 use crate::counting::bytes_of;
 use crate::data::{Reader, Reading, in_order};
 use crate::measure::stopwatch;
@@ -139,7 +141,7 @@ pub fn average(state: &mut Average, value: i64) -> i64 {
 /// What a key's average adds to the checksum, which is the same for any order of results.
 #[inline]
 pub fn word(key: u64, average: i64) -> u64 {
-    mix(key, average as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    scatter(mix(key, average as u64))
 }
 
 fn mizzle<K: Key>(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {
@@ -326,12 +328,6 @@ fn sharded_by<K: Key>(prepared: &Prepared, setting: &Setting) -> Outcome {
         }
     }
     Outcome { took: Some(watch()), ..Outcome::by_hand(checksum) }
-}
-
-/// The same for any order of results.
-#[inline]
-fn window_word(key: u64, start: i64, count: u64, sum: i64) -> u64 {
-    mix(mix(mix(key, start as u64), count), sum as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 fn windows(prepared: &Prepared, setting: &Setting, engine: &Engine) -> Outcome {

@@ -8,8 +8,8 @@ use mizzle::aggregate::{count, sum};
 use mizzle::time::Watermarks;
 use mizzle::{Engine, Event, Query, Windowed, Windows, source};
 
-use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run};
-use crate::data::{Reader, Reading, delayed, in_order};
+use super::{Outcome, Prepared, Setting, Workload, checksum, mix, run, scatter};
+use crate::data::{Reader, Reading, delayed};
 
 /// How long a window is, in microseconds.
 pub const SIZE_MICROS: i64 = 1_000_000;
@@ -19,10 +19,7 @@ pub(super) const WINDOW: Workload = Workload {
     name: "window",
     about: "count and sum per key in windows of 1 s; in order",
     order_shows: false,
-    prepare: |setting| Prepared {
-        streams: vec![in_order(setting.events, setting.keys(), setting.seed)],
-        ..Prepared::default()
-    },
+    prepare: |setting| Prepared::in_order(setting, setting.events),
     mizzle: |prepared, setting, engine| mizzle(prepared, setting, engine, Watermarks::ascending()),
     baseline: Some(|prepared, _| {
         let mut windows = InOrder::default();
@@ -57,8 +54,9 @@ pub(super) const WINDOW_DISORDER: Workload = Workload {
 };
 
 /// What a window's result adds to the checksum, which is the same for any order of results.
+#[inline]
 pub fn word(key: u64, start: i64, count: u64, sum: i64) -> u64 {
-    mix(mix(mix(key, start as u64), count), sum as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+    scatter(mix(mix(mix(key, start as u64), count), sum as u64))
 }
 
 fn mizzle(

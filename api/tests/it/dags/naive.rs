@@ -317,17 +317,16 @@ impl Processing {
     /// Timers are set before they are cancelled, as the process says it.
     fn obey(&mut self, time: i64, key: u32, reply: Reply, ending: bool) {
         let arrival = self.keys[&key].1;
-        for due in reply.set.into_iter().filter(|_| !ending) {
-            if !self.timers.contains(&(due, arrival, key)) {
-                self.timers.push((due, arrival, key));
+        let set = |timers: &mut Vec<_>, dues: Vec<i64>| {
+            for due in dues.into_iter().filter(|_| !ending) {
+                if !timers.contains(&(due, arrival, key)) {
+                    timers.push((due, arrival, key));
+                }
             }
-        }
+        };
+        set(&mut self.timers, reply.set);
         self.timers.retain(|(due, _, other)| *other != key || !reply.cancel.contains(due));
-        for due in reply.set_by_clock.into_iter().filter(|_| !ending) {
-            if !self.by_clock.contains(&(due, arrival, key)) {
-                self.by_clock.push((due, arrival, key));
-            }
-        }
+        set(&mut self.by_clock, reply.set_by_clock);
         if reply.clear {
             self.keys.remove(&key);
             self.timers.retain(|(_, _, other)| *other != key);
