@@ -2,6 +2,7 @@
 
 mod build;
 mod engine;
+pub mod pattern;
 mod query;
 mod shared_source;
 pub mod stream;

@@ -144,6 +144,7 @@ impl Graph {
             shape,
             in_order: false,
             cut_after: false,
+            drawn: None,
             location,
         });
         op

@@ -198,6 +198,7 @@ fn spec(name: &str, in_order: bool, location: &'static Location<'static>) -> Spe
         shape,
         in_order: false,
         cut_after: false,
+        drawn: None,
         location,
     };
     let sites =

@@ -1,5 +1,6 @@
 //! The engine of Mizzle: what runs. It has no user-facing sugar; users add the crate `mizzle`.
 
+pub mod cep;
 mod event;
 pub mod operator;
 pub mod plan;

@@ -19,6 +19,10 @@ pub trait Stateful: Build {
     /// What it keeps.
     type State: 'static;
 
+    /// Whether it is ordered by nature: then no flag changes that.
+    #[doc(hidden)]
+    const ALWAYS_IN_ORDER: bool = false;
+
     /// Where its codec is kept.
     #[doc(hidden)]
     fn codec(&mut self) -> &mut Option<Codec<Self::State>>;
@@ -58,13 +62,14 @@ impl<B> Stream<B> {
         self.in_order_if(true)
     }
 
-    /// As [`in_order`](Stream::in_order), if `flag` holds: for a switch that a user can turn.
+    /// As [`in_order`](Stream::in_order), if `flag` holds: for a switch that a user can turn. What is
+    /// ordered by nature stays so.
     pub fn in_order_if(self, flag: bool) -> Self
     where
         B: Stateful,
     {
         if let Some(op) = self.last_op() {
-            self.graph.borrow_mut().site_mut(op).in_order = flag;
+            self.graph.borrow_mut().site_mut(op).in_order = flag || B::ALWAYS_IN_ORDER;
         }
         self
     }

@@ -6,6 +6,7 @@ mod group;
 mod join;
 mod keyed;
 mod out;
+mod pattern;
 pub(crate) mod processing_window;
 mod rules;
 mod shared_steps;
@@ -33,6 +34,7 @@ pub use join::{
     WindowGathered, WindowJoined, WindowJoining,
 };
 pub use keyed::{KeyedApply, KeyedProcess, KeyedStream};
+pub use pattern::{Matched, MatchedOrTimedOut, Patterned};
 pub use processing_window::{ProcessingWindowOp, ProcessingWindowing};
 pub use rules::ByRule;
 pub use stateful::Applied;
@@ -89,6 +91,11 @@ impl<B> Stream<B> {
         drop(graph);
         self.draft.ops.push(op);
         Stream { graph: self.graph, draft: self.draft, build: wrap(self.build, op) }
+    }
+
+    /// The same operator, described otherwise.
+    fn rebuild<C>(self, build: impl FnOnce(B) -> C) -> Stream<C> {
+        Stream { graph: self.graph, draft: self.draft, build: build(self.build) }
     }
 
     /// The operator that was added last, or the head.

@@ -401,11 +401,6 @@ impl<B> Stream<B> {
             self.refuse(invalid);
         }
     }
-
-    /// The same operator, described otherwise.
-    fn rebuild<C>(self, build: impl FnOnce(B) -> C) -> Stream<C> {
-        Stream { graph: self.graph, draft: self.draft, build: build(self.build) }
-    }
 }
 
 impl<B, K, KF, R> Build for ByRule<B, K, KF, R>

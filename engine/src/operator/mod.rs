@@ -13,6 +13,7 @@ mod apply;
 mod branch;
 mod context;
 mod link;
+mod pattern;
 mod process;
 mod processing_time;
 mod stateless;
@@ -28,6 +29,7 @@ pub use branch::{Branch, Predicate, SplitLate};
 pub use context::{Counters, Cx, Failure, Flow, Note, Parcel};
 pub(crate) use context::{Lasting, contained, panic_message};
 pub use link::Linked;
+pub use pattern::{Nowhere, PatternMatch, PatternState, Select};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{

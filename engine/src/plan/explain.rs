@@ -31,6 +31,9 @@ impl Plan {
             for op in self.all_ops(piece) {
                 let place = short_place(self.site(op));
                 let _ = writeln!(text, "    {:<width$} {place}", self.describe_op(op));
+                for line in self.site(op).drawn.iter().flat_map(|drawn| &drawn.text) {
+                    let _ = writeln!(text, "        {line}");
+                }
             }
         }
         text
@@ -54,6 +57,7 @@ impl Plan {
             }
             let _ = writeln!(text, "  end");
         }
+        self.draw_insides(&mut text);
         for (index, piece) in self.pieces.iter().enumerate() {
             for &from in &piece.inputs {
                 let arrow = if self.pieces[from].ticket_order { "==>" } else { "-->" };
@@ -61,6 +65,20 @@ impl Plan {
             }
         }
         text
+    }
+
+    /// Beside the operators that have an inside to show, a subgraph with it.
+    fn draw_insides(&self, text: &mut String) {
+        for (op, site) in self.spec.sites.iter().enumerate() {
+            let Some(drawn) = &site.drawn else { continue };
+            let _ = writeln!(text, "  subgraph i{op}[\"{}\"]", site.name.replace('"', "&quot;"));
+            for (from, label, to) in &drawn.arrows {
+                let label = label.replace('"', "&quot;");
+                let _ =
+                    writeln!(text, "    i{op}{from}(({from})) -->|\"{label}\"| i{op}{to}(({to}))");
+            }
+            let _ = writeln!(text, "  end\n  o{op} -.- i{op}");
+        }
     }
 
     /// A piece's operators, its head first.

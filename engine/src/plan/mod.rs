@@ -40,8 +40,19 @@ pub struct Site {
     pub in_order: bool,
     /// Whether the user asked to cut the chain behind it (`.parallel()`).
     pub cut_after: bool,
+    /// What it is inside, for those who look at the plan.
+    pub drawn: Option<Drawn>,
     /// The user's source line.
     pub location: &'static Location<'static>,
+}
+
+/// A picture of an operator's inside.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Drawn {
+    /// Lines of text.
+    pub text: Vec<String>,
+    /// Mermaid's arrows: from, what is said at it, to.
+    pub arrows: Vec<(String, String, String)>,
 }
 
 /// Where a segment's events come from.

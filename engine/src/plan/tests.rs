@@ -2,7 +2,7 @@ use super::*;
 
 fn site(shape: Shape, in_order: bool, cut_after: bool) -> Site {
     let (kind, location) = ("operator", Location::caller());
-    Site { name: kind.to_owned(), kind, shape, in_order, cut_after, location }
+    Site { name: kind.to_owned(), kind, shape, in_order, cut_after, drawn: None, location }
 }
 
 fn segment(head: Head, inputs: &[usize], ops: &[u32]) -> Segment {

@@ -28,6 +28,7 @@ struct Rare {
     late_by_idle: AtomicU64,
     dropped: AtomicU64,
     failed: AtomicU64,
+    given_up: AtomicU64,
     refused: AtomicU64,
     rejected: AtomicU64,
     lost: AtomicU64,
@@ -107,6 +108,7 @@ impl Counts {
         self.add_rare(|rare| &rare.late_unused, counters.late);
         self.add_rare(|rare| &rare.dropped, counters.dropped);
         self.add_rare(|rare| &rare.failed, counters.failed);
+        self.add_rare(|rare| &rare.given_up, counters.given_up);
     }
 
     /// `events` reached a sink, `nanos` after the oldest of their batch entered the engine.
@@ -132,6 +134,7 @@ impl Counts {
             late_by_idle: rare(|rare| &rare.late_by_idle),
             dropped: rare(|rare| &rare.dropped),
             failed: rare(|rare| &rare.failed),
+            given_up: rare(|rare| &rare.given_up),
             refused: rare(|rare| &rare.refused),
             rejected: rare(|rare| &rare.rejected),
             lost: rare(|rare| &rare.lost),
@@ -169,6 +172,8 @@ pub struct ChainStats {
     pub dropped: u64,
     /// Events whose result failed or whose panic was skipped.
     pub failed: u64,
+    /// Partial matches of patterns that were dropped at a cap.
+    pub given_up: u64,
     /// Events refused for a time stamp too far in the future.
     pub refused: u64,
     /// Records of the source that could not be read.

@@ -18,7 +18,7 @@ const GUARD: Duration = Duration::from_secs(20);
 
 fn site(kind: &'static str, shape: Shape, in_order: bool) -> Site {
     let (name, location) = (kind.to_owned(), Location::caller());
-    Site { name, kind, shape, in_order, cut_after: false, location }
+    Site { name, kind, shape, in_order, cut_after: false, drawn: None, location }
 }
 
 /// Events at these seconds, up to two seconds out of order, through an operator that keeps one state.

@@ -1,0 +1,284 @@
+//! What a key remembers while a program runs.
+
+use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
+
+use super::arena::{Arena, Bound, NIL};
+use super::offer::{Accepted, Turn};
+use super::program::Program;
+use super::run::{At, Run};
+use super::{Report, Starts};
+use crate::time::Timestamp;
+
+/// The partial matches of a key, and their events.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Matches<E> {
+    pub(super) arena: Arena<E>,
+    /// In the order in which they began; of those that began with one event the preferred first.
+    pub(super) runs: SmallVec<[Run; 1]>,
+    /// How many events have come.
+    seq: u64,
+}
+
+/// What comes of an event, or of time.
+pub enum Found<'a, E> {
+    /// A match.
+    Match(Bound<'a, E>),
+    /// A partial match whose time is over.
+    Timeout(Bound<'a, E>),
+}
+
+/// Room that is kept from call to call.
+#[derive(Default)]
+pub struct Room {
+    pub(super) runs: Vec<Run>,
+    pub(super) accepted: Vec<Accepted>,
+}
+
+impl Room {
+    /// Forgets what was left when a user's function panicked.
+    pub fn clear(&mut self) {
+        self.runs.clear();
+        self.accepted.clear();
+    }
+}
+
+/// What was not kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Runs that were dropped at a cap.
+    pub runs: u64,
+    /// Whether the query is to fail because of that.
+    pub fails: bool,
+}
+
+impl<E> Matches<E> {
+    /// How many partial matches there are.
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty()
+    }
+
+    /// How many events are held for them.
+    pub fn held(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// Sweeps what no run reaches.
+    fn tidy(&mut self) {
+        if self.runs.iter().all(|run| run.tokens.iter().all(|token| token.chain == NIL)) {
+            self.arena.clear();
+        } else if self.arena.is_stale() {
+            let tokens = self.runs.iter_mut().flat_map(|run| &mut run.tokens);
+            self.arena.sweep(tokens.map(|token| &mut token.chain));
+        }
+    }
+}
+
+impl<E> Program<E> {
+    /// What is remembered of a key whose first event comes at `time`.
+    pub fn fresh(&self, time: Timestamp, room: &mut Room) -> Matches<E> {
+        let mut matches = Matches { arena: Arena::new(), runs: SmallVec::new(), seq: 0 };
+        if self.options.starts == Starts::Once {
+            let mut turn =
+                Turn::new(&mut matches.arena, (&mut room.runs, &mut room.accepted), time, 0);
+            self.begin(&mut turn);
+            matches.runs.extend(room.runs.drain(..));
+        }
+        matches
+    }
+
+    /// Whether `matches` is as those of a key of which nothing is known.
+    pub fn is_fresh(&self, matches: &Matches<E>) -> bool {
+        if self.options.starts == Starts::EachEvent {
+            return matches.runs.is_empty();
+        }
+        let [run] = &matches.runs[..] else { return false };
+        let [token] = &run.tokens[..] else { return false };
+        let At::Listening { state, alive } = token.at else { return false };
+        token.chain == NIL && self.rest == Some((state, alive))
+    }
+
+    /// Offers an event, which is not earlier than those before it. All that is due at or before it must
+    /// have happened.
+    pub fn event(
+        &self,
+        matches: &mut Matches<E>,
+        room: &mut Room,
+        time: Timestamp,
+        value: E,
+        found: &mut impl FnMut(Found<'_, E>),
+    ) -> Dropped {
+        matches.seq += 1;
+        let Matches { arena, runs, seq } = matches;
+        arena.admit(*seq, time, value);
+        let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
+        turn.event = Some(*seq);
+        let begins = self.options.starts == Starts::EachEvent;
+        if self.options.levels {
+            let level = runs.iter().map(|run| self.level_for(&mut turn, run)).max();
+            turn.level = level.unwrap_or(0);
+        }
+        for run in runs.drain(..) {
+            if run.is_accepted() {
+                turn.runs.push(run);
+            } else {
+                self.offer(run, &mut turn);
+            }
+        }
+        if begins {
+            self.begin_with_event(&mut turn);
+        }
+        let taken = turn.taken;
+        self.settle(&mut turn, false, found);
+        let dropped = self.drop_at_caps(&mut turn);
+        if !taken {
+            arena.drop_newest();
+        }
+        runs.extend(room.runs.drain(..));
+        matches.tidy();
+        dropped
+    }
+
+    /// When something happens next without an event, if anything does.
+    pub fn due(&self, matches: &Matches<E>) -> Option<Timestamp> {
+        matches.runs.iter().filter_map(|run| self.run_due(run)).min()
+    }
+
+    fn run_due(&self, run: &Run) -> Option<Timestamp> {
+        let after = |time: Timestamp, length: i64| {
+            Timestamp::from_micros(time.as_micros().saturating_add(length))
+        };
+        let waits = run.tokens.iter().filter_map(|token| match token.at {
+            At::Waiting { due, .. } => Some(due),
+            _ => None,
+        });
+        let waits = waits.min();
+        if run.began == u64::MAX {
+            return waits;
+        }
+        let decided = self.options.deadline().map(|length| after(run.start, length));
+        if run.is_accepted() {
+            return decided;
+        }
+        let whole = self.options.within.map(|length| after(run.start, length));
+        let each = self.options.within_each.map(|length| after(run.last, length));
+        [waits, decided, whole, each].into_iter().flatten().min()
+    }
+
+    /// Lets happen what is due at or before `clock`; `found` is told when. If the stream is `ending`, no wait
+    /// that begins meanwhile is ever over.
+    pub fn clock(
+        &self,
+        matches: &mut Matches<E>,
+        room: &mut Room,
+        (clock, ending): (Timestamp, bool),
+        found: &mut impl FnMut(Timestamp, Found<'_, E>),
+    ) -> Dropped {
+        let mut dropped = Dropped::default();
+        while let Some(due) = self.due(matches).filter(|&due| due <= clock)
+            && !(ending && due == Timestamp::MAX)
+        {
+            self.come(matches, room, due, ending, &mut dropped, &mut |what| found(due, what));
+        }
+        dropped
+    }
+
+    /// Lets happen what is due at `due`.
+    fn come(
+        &self,
+        matches: &mut Matches<E>,
+        room: &mut Room,
+        due: Timestamp,
+        ending: bool,
+        dropped: &mut Dropped,
+        found: &mut impl FnMut(Found<'_, E>),
+    ) {
+        let Matches { arena, runs, seq } = matches;
+        let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), due, *seq as u32);
+        turn.ending = ending;
+        for mut run in runs.drain(..) {
+            let waits = self.run_due(&run).is_some_and(|own| own <= due);
+            if !waits || run.is_accepted() {
+                turn.runs.push(run);
+            } else if self.is_over(&run, due) {
+                self.expire(run, &mut turn, found);
+            } else {
+                for token in &mut run.tokens {
+                    if let At::Waiting { wait, due: own } = token.at
+                        && own <= due
+                    {
+                        let state = self.waits[wait as usize].next;
+                        token.at = At::Entering { state };
+                    }
+                }
+                self.offer(run, &mut turn);
+            }
+        }
+        self.settle(&mut turn, false, found);
+        let Dropped { runs: more, fails } = self.drop_at_caps(&mut turn);
+        dropped.runs += more;
+        dropped.fails |= fails;
+        runs.extend(room.runs.drain(..));
+        matches.tidy();
+    }
+
+    /// Whether a run's own time is over at `clock`.
+    fn is_over(&self, run: &Run, clock: Timestamp) -> bool {
+        let over = |since: Timestamp, length: Option<i64>| {
+            length
+                .is_some_and(|length| since.as_micros().saturating_add(length) <= clock.as_micros())
+        };
+        run.began != u64::MAX
+            && (over(run.start, self.options.within) || over(run.last, self.options.within_each))
+    }
+
+    /// A run's time is over: a match, if all it waited for was that something does not come; else a
+    /// timeout, unless it had matched before.
+    fn expire(&self, run: Run, turn: &mut Turn<'_, E>, found: &mut impl FnMut(Found<'_, E>)) {
+        if let Some(accepted) = self.spared(&run) {
+            turn.accepted.push(accepted);
+        } else if !run.matched {
+            let newest = run.tokens.iter().map(|token| token.chain).filter(|&chain| chain != NIL);
+            let head = newest.max().unwrap_or(NIL);
+            found(Found::Timeout(Bound { names: &self.names, arena: turn.arena, head }));
+        }
+    }
+
+    /// The match that a run is, if all it waits for is that something does not come.
+    fn spared(&self, run: &Run) -> Option<Accepted> {
+        let [token] = run.tokens[..] else { return None };
+        let At::Listening { state, alive } = token.at else { return None };
+        let leaves = &self.states[state as usize].leaves;
+        let ends = |at: usize| alive & (1 << at) != 0 && leaves[at].step.is_none();
+        let spared = (0..leaves.len()).any(ends);
+        spared.then_some(Accepted { began: run.began, chain: token.chain })
+    }
+
+    /// No event comes any more, and all that was due has happened: what only waited for something not
+    /// to come is a match, and what was not decided is.
+    pub fn end(
+        &self,
+        matches: &mut Matches<E>,
+        room: &mut Room,
+        time: Timestamp,
+        found: &mut impl FnMut(Found<'_, E>),
+    ) {
+        let Matches { arena, runs, seq } = matches;
+        let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
+        for run in runs.drain(..) {
+            match self.spared(&run) {
+                Some(accepted) => turn.accepted.push(accepted),
+                None if self.options.report != Report::Each => turn.runs.push(run),
+                None => {}
+            }
+        }
+        self.settle(&mut turn, true, found);
+        room.runs.clear();
+        matches.tidy();
+    }
+}

@@ -1,0 +1,20 @@
+#![doc = include_str!("README.md")]
+
+mod arena;
+mod compile;
+mod draw;
+mod expr;
+mod matches;
+mod offer;
+mod pattern;
+pub mod program;
+mod run;
+mod settle;
+
+pub use arena::{Bound, Taken};
+pub use expr::{
+    Again, Condition, Contiguity, Expr, Limit, Link, Negation, Preference, Step, Times,
+};
+pub use matches::{Dropped, Found, Matches, Room};
+pub use pattern::{AtCap, Cap, Consume, InvalidPattern, Pattern, Report, Skip, Starts};
+pub use program::Program;
