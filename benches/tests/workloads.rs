@@ -28,9 +28,17 @@ fn workload(name: &str) -> &'static Workload {
 /// By hand, and with any number of workers.
 #[test]
 fn flagged_a_seed_gives_one_checksum() {
-    for name in
-        ["chain", "window", "window-disorder", "union", "diamond", "join", "pushed", "heavy"]
-    {
+    for name in [
+        "chain",
+        "window",
+        "window-disorder",
+        "union",
+        "diamond",
+        "join",
+        "pattern",
+        "pushed",
+        "heavy",
+    ] {
         let checksums = [1, 2, 4].map(|workers| {
             let report = measure(workload(name), &setting(workers)).unwrap();
             assert!(report.ratio_cpu.is_some(), "{name} has been compared");

@@ -6,6 +6,7 @@ mod heavy;
 mod join;
 mod latency;
 mod nexmark;
+mod pattern;
 mod pushed;
 mod queries;
 mod separate;
@@ -180,6 +181,7 @@ pub const WORKLOADS: &[Workload] = &[
     union::UNION,
     diamond::DIAMOND,
     join::JOIN,
+    pattern::PATTERN,
     pushed::PUSHED,
     heavy::HEAVY,
     latency::LATENCY,

@@ -103,12 +103,6 @@ impl<E> Arena<E> {
         self.list(head).any(|node| seqs.contains(&self.seq(node)))
     }
 
-    /// Drops the newest event again, which nobody took.
-    #[inline]
-    pub fn drop_newest(&mut self) {
-        self.events.pop();
-    }
-
     /// Drops everything.
     pub fn clear(&mut self) {
         *self = Self::new();

@@ -115,9 +115,8 @@ impl<E> Program<E> {
     ) -> Dropped {
         matches.seq += 1;
         let Matches { arena, runs, seq } = matches;
-        arena.admit(*seq, time, value);
         let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
-        turn.event = Some(*seq);
+        (turn.event, turn.value) = (Some(*seq), Some(value));
         let begins = self.options.starts == Starts::EachEvent;
         if self.options.levels {
             let level = runs.iter().map(|run| self.level_for(&mut turn, run)).max();
@@ -133,12 +132,8 @@ impl<E> Program<E> {
         if begins {
             self.begin_with_event(&mut turn);
         }
-        let taken = turn.taken;
         self.settle(&mut turn, false, found);
         let dropped = self.drop_at_caps(&mut turn);
-        if !taken {
-            arena.drop_newest();
-        }
         runs.extend(room.runs.drain(..));
         matches.tidy();
         dropped

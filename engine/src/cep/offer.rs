@@ -16,11 +16,11 @@ pub(super) struct Turn<'a, E> {
     pub now: Timestamp,
     /// The order of arrival of the event; `None`: only time passes.
     pub event: Option<u64>,
+    /// The event, until somebody takes it and it is in the arena.
+    pub value: Option<E>,
     pub tick: u32,
     /// Steps below this level do not get the event.
     pub level: u8,
-    /// Whether somebody took the event.
-    pub taken: bool,
     /// The stream ends: no wait that begins now is ever over.
     pub ending: bool,
     /// Of the first 64 conditions, those that were asked about this event alone, and those that hold.
@@ -50,9 +50,9 @@ impl<'a, E> Turn<'a, E> {
         now: Timestamp,
         tick: u32,
     ) -> Self {
-        let (event, level, taken, ending) = (None, 0, false, false);
+        let (event, value, level, ending) = (None, None, 0, false);
         let (asked, held) = (0, 0);
-        Self { arena, runs, accepted, now, event, tick, level, taken, ending, asked, held }
+        Self { arena, runs, accepted, now, event, value, tick, level, ending, asked, held }
     }
 }
 
@@ -77,7 +77,8 @@ impl<E> Program<E> {
             return turn.held & bit != 0;
         }
         let taken = Bound { names: &self.names, arena: turn.arena, head: chain };
-        let holds = (asked.condition)(turn.arena.newest(), &taken);
+        let event = turn.value.as_ref().unwrap_or_else(|| turn.arena.newest());
+        let holds = (asked.condition)(event, &taken);
         turn.asked |= bit;
         turn.held |= if holds { bit } else { 0 };
         holds
@@ -212,7 +213,9 @@ impl<E> Program<E> {
     fn take(&self, mut run: Run, at: usize, leaf: &Leaf, turn: &mut Turn<'_, E>) {
         let Some(step) = leaf.step else { return self.happen(Op::Accept, run, at, turn) };
         let seq = turn.event.expect("an event was taken");
-        turn.taken = true;
+        if let Some(value) = turn.value.take() {
+            turn.arena.admit(seq, turn.now, value);
+        }
         let chain = turn.arena.take(run.tokens[at].chain, step);
         run.took(seq, turn.now);
         run.tokens[at] = Token { at: At::Entering { state: leaf.target }, chain, tick: turn.tick };

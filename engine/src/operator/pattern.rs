@@ -11,7 +11,7 @@ use self::alarms::{Alarm, Alarms};
 use super::{Consumer, Cx, OpId, earlier};
 use crate::cep::{Bound, Dropped, Found, Matches, Program, Room};
 use crate::event::Event;
-use crate::state::{Codec, Keyed, StateError, Visit, show};
+use crate::state::{Codec, Slots, StateError, Visit, show};
 use crate::time::{Timestamp, is_due};
 
 /// What becomes of matches, and of partial matches whose time is over.
@@ -70,8 +70,8 @@ impl<E, K, KF, S, N, T> PatternMatch<E, K, KF, S, N, T> {
     deserialize = "K: Deserialize<'de> + Hash + Eq, E: Deserialize<'de>"
 ))]
 pub struct PatternState<K, E> {
-    keys: Keyed<K, Held<E>>,
-    alarms: Alarms<K>,
+    keys: Slots<K, Held<E>>,
+    alarms: Alarms,
     arrivals: u64,
     clock: Timestamp,
 }
@@ -86,9 +86,9 @@ struct Held<E> {
     alarm: Option<Timestamp>,
 }
 
-impl<K: Hash + Eq + Clone, E> PatternState<K, E> {
+impl<K: Hash + Eq, E> PatternState<K, E> {
     fn new() -> Self {
-        let (keys, alarms) = (Keyed::new(), Alarms::new());
+        let (keys, alarms) = (Slots::default(), Alarms::default());
         Self { keys, alarms, arrivals: 0, clock: Timestamp::MIN }
     }
 
@@ -99,7 +99,7 @@ impl<K: Hash + Eq + Clone, E> PatternState<K, E> {
 
     /// Whether nothing is remembered of any key.
     pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
+        self.len() == 0
     }
 
     /// How many alarms are held, with those that are no longer meant.
@@ -107,29 +107,39 @@ impl<K: Hash + Eq + Clone, E> PatternState<K, E> {
         self.alarms.len()
     }
 
-    fn forget(&mut self, key: &K) {
-        if let Some(Held { alarm: Some(_), .. }) = self.keys.remove(key) {
-            let keys = &self.keys;
-            self.alarms
-                .took_back(|alarm| keys.get(&alarm.key).is_some_and(|held| held.is_rung_by(alarm)));
+    /// Forgets the key at `place`. Now and then what is left of such keys is cleared away.
+    fn forget(&mut self, place: u32) {
+        if self.keys.get_mut(place).is_some_and(|held| held.alarm.is_some()) {
+            self.alarms.gave_up();
+        }
+        self.keys.remove(place);
+        if self.alarms.is_stale() {
+            let keys = &mut self.keys;
+            self.alarms.retain(|alarm| {
+                keys.get_mut(alarm.place).is_some_and(|held| held.is_rung_by(alarm))
+            });
+        }
+        if self.keys.is_sparse() {
+            self.alarms.relocate(&self.keys.close_up());
         }
     }
 }
 
 impl<E> Held<E> {
-    fn is_rung_by<K>(&self, alarm: &Alarm<K>) -> bool {
+    fn is_rung_by(&self, alarm: &Alarm) -> bool {
         self.arrival == alarm.arrival && self.alarm == Some(alarm.due)
     }
 
-    /// Sets the key's alarm, if it has none that rings by `due`.
+    /// Sets the alarm of the key at `place`, if it has none that rings by `due`.
     #[inline]
-    fn wake_by<K: Clone>(&mut self, due: Option<Timestamp>, key: &K, alarms: &mut Alarms<K>) {
+    fn wake_by(&mut self, due: Option<Timestamp>, place: u32, alarms: &mut Alarms) {
         if let Some(due) = due
             && self.alarm.is_none_or(|set| due < set)
         {
-            // The one that is given up rings for nothing.
-            self.alarm = Some(due);
-            alarms.set(Alarm { due, arrival: self.arrival, key: key.clone() });
+            if self.alarm.replace(due).is_some() {
+                alarms.gave_up();
+            }
+            alarms.set(Alarm { due, arrival: self.arrival, place });
         }
     }
 }
@@ -165,6 +175,12 @@ impl<U, V> Said<U, V> {
     }
 }
 
+/// Which key starts afresh if a function panics.
+enum Again<'a, K> {
+    Key(&'a K),
+    Place(u32),
+}
+
 /// The state of a [`PatternMatch`] in its chain.
 pub struct Run<K, E, U, V, N, T> {
     own: PatternState<K, E>,
@@ -182,7 +198,7 @@ type RunOf<E, K, S, N, T> = Run<
     <T as Consumer<<S as Select<E>>::Side>>::State,
 >;
 
-impl<K: Hash + Eq + Clone, E, U, V, N, T> Run<K, E, U, V, N, T> {
+impl<K: Hash + Eq, E, U, V, N, T> Run<K, E, U, V, N, T> {
     /// What is remembered of the keys.
     pub fn keys(&self) -> &PatternState<K, E> {
         &self.own
@@ -213,56 +229,60 @@ where
         };
         let program = &self.program;
         let PatternState { keys, alarms, arrivals, .. } = own;
-        if let Some(held) = keys.get_mut(&key) {
+        if let Some(place) = keys.find(&key) {
+            let held = keys.at(place);
             *dropped = program.event(&mut held.matches, room, time, value, &mut found);
-            if !program.is_fresh(&held.matches) {
-                return held.wake_by(program.due(&held.matches), &key, alarms);
+            if program.is_fresh(&held.matches) {
+                own.forget(place);
+            } else {
+                held.wake_by(program.due(&held.matches), place, alarms);
             }
-            return own.forget(&key);
+            return;
         }
         let mut matches = program.fresh(time, room);
         *dropped = program.event(&mut matches, room, time, value, &mut found);
         if !program.is_fresh(&matches) {
             *arrivals += 1;
-            let mut held = Held { matches, arrival: *arrivals, alarm: None };
-            held.wake_by(program.due(&held.matches), &key, alarms);
-            keys.entry(key, || held);
+            let due = program.due(&matches);
+            let held = Held { matches, arrival: *arrivals, alarm: None };
+            let place = keys.find_or_insert(key, || held);
+            keys.at(place).wake_by(due, place, alarms);
         }
     }
 
-    /// An alarm rings: what of its key is due by `clock` happens.
+    /// An alarm rings: what of its key is due by then happens.
     fn ring(
         &self,
         own: &mut PatternState<K, E>,
         said: &mut Said<S::Out, S::Side>,
-        alarm: &Alarm<K>,
+        alarm: &Alarm,
         ending: bool,
     ) {
         let Said { room, out, side, dropped } = said;
         let mut hear = |time: Timestamp, found: Found<'_, E>| {
             Said::hear(&self.select, (&mut *out, &mut *side), time, found);
         };
-        let held = own.keys.get_mut(&alarm.key).filter(|held| held.is_rung_by(alarm));
-        let Some(held) = held else { return own.alarms.was_stale() };
+        let held = own.keys.get_mut(alarm.place).filter(|held| held.is_rung_by(alarm));
+        let Some(held) = held else { return own.alarms.rang_for_nothing() };
         held.alarm = None;
         *dropped = self.program.clock(&mut held.matches, room, (alarm.due, ending), &mut hear);
         if self.program.is_fresh(&held.matches) {
-            own.keys.remove(&alarm.key);
+            own.forget(alarm.place);
         } else {
             let due = self.program.due(&held.matches);
             let due = due.filter(|&due| !(ending && due == Timestamp::MAX));
-            held.wake_by(due, &alarm.key, &mut own.alarms);
+            held.wake_by(due, alarm.place, &mut own.alarms);
         }
     }
 
     /// Runs `work` with the user's functions in it. If one panics and that is to reset its key only, the
-    /// key, which `again` has then, starts afresh, and what it had said goes nowhere.
+    /// key, which `again` finds then, starts afresh, and what it had said goes nowhere.
     fn attempt<X>(
         &self,
         run: &mut RunOf<E, K, S, N, T>,
         cx: &mut Cx,
         time: Timestamp,
-        again: Option<K>,
+        again: Option<Again<'_, K>>,
         work: impl FnOnce(&mut PatternState<K, E>, &mut Said<S::Out, S::Side>) -> X,
     ) -> Option<X> {
         let (own, said) = (&mut run.own, &mut run.said);
@@ -273,7 +293,14 @@ where
         if done.is_none() {
             run.said.reset();
             // The key's own functions may panic again: then they are to blame.
-            cx.call(self.op, time, || again.map(|key| run.own.forget(&key)));
+            cx.call(self.op, time, || {
+                let place = match again {
+                    Some(Again::Key(key)) => run.own.keys.find(key),
+                    Some(Again::Place(place)) => Some(place),
+                    None => None,
+                };
+                place.into_iter().for_each(|place| run.own.forget(place));
+            });
         }
         done
     }
@@ -302,7 +329,7 @@ where
         let ending = clock == Timestamp::MAX;
         let late = std::mem::replace(&mut cx.late, false);
         while let Some(alarm) = run.own.alarms.pop_if(|due| is_due(due, clock)) {
-            let again = self.reset_on_panic.then(|| alarm.key.clone());
+            let again = Some(Again::Place(alarm.place));
             self.attempt(run, cx, alarm.due, again, |own, said| {
                 self.ring(own, said, &alarm, ending)
             });
@@ -314,8 +341,9 @@ where
     /// No event comes any more: what has not been decided is, key by key.
     fn finish(&self, run: &mut RunOf<E, K, S, N, T>, cx: &mut Cx) {
         let time = run.own.clock;
-        let mut keys = std::mem::replace(&mut run.own.keys, Keyed::new());
-        for (_, mut held) in keys.drain() {
+        let mut keys: Vec<Held<E>> = run.own.keys.take_all().collect();
+        keys.sort_by_key(|held| held.arrival);
+        for mut held in keys {
             self.attempt(run, cx, time, None, |_, Said { room, out, side, .. }| {
                 let mut found = |found: Found<'_, E>| {
                     Said::hear(&self.select, (&mut *out, &mut *side), time, found);
@@ -358,7 +386,8 @@ where
         let Some(key) = self.attempt(run, cx, time, None, |_, _| (self.key)(&event.value)) else {
             return;
         };
-        let again = self.reset_on_panic.then(|| key.clone());
+        let known = self.reset_on_panic.then(|| key.clone());
+        let again = known.as_ref().map(Again::Key);
         self.attempt(run, cx, time, again, |own, said| self.take(own, said, key, event));
         self.push(run, cx, time);
     }

@@ -38,7 +38,6 @@ impl<K, S> Default for Slots<K, S> {
 
 impl<K, S> Slots<K, S> {
     /// How many keys there are.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.index.len()
     }
@@ -54,6 +53,17 @@ impl<K, S> Slots<K, S> {
             Some(slot) => &mut slot.state,
             None => panic!("no key is at place {place}"),
         }
+    }
+
+    /// The state at `place`, if a key is there.
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut S> {
+        self.slots.get_mut(place as usize)?.as_mut().map(|slot| &mut slot.state)
+    }
+
+    /// Takes everything out.
+    pub(crate) fn take_all(&mut self) -> impl Iterator<Item = S> {
+        std::mem::take(self).slots.into_iter().flatten().map(|slot| slot.state)
     }
 
     /// Takes out the key at `place`, with its state.
