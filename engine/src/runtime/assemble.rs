@@ -1,6 +1,6 @@
 //! From a plan and typed operators to chains.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::event::Event;
 use crate::operator::group::{Members, Program, Select};
@@ -9,7 +9,7 @@ use crate::plan::{Mode, Plan, Reorder};
 use crate::source::{BadRecord, Source};
 use crate::time::{Timestamp, Watermarks};
 
-use super::chain::{Chain, Frame};
+use super::chain::{Chain, Frame, Typed, Work};
 use super::engine::{Settings, Shared};
 use super::group::Shared as GroupCore;
 use super::intake::{
@@ -28,7 +28,20 @@ pub struct Assembler {
     /// What was said since the last chain: it belongs to the next.
     coming: Coming,
     /// Chains are made when all inputs of all ports are known.
-    pub(super) pending: Vec<Box<dyn FnOnce() -> Arc<Chain>>>,
+    pending: Vec<Pending>,
+}
+
+/// A chain that is yet to be made. As little of it as can be depends on the chain's types.
+struct Pending {
+    frame: Frame,
+    work: Box<dyn FnOnce(&Frame) -> Box<dyn Work>>,
+    read: Arc<dyn Readable>,
+}
+
+/// What a chain reads, and which wakes it.
+pub(super) trait Readable {
+    /// Says which chain that is, and how many events may wait for it.
+    fn attach(&self, chain: Weak<dyn Task>, capacity: usize);
 }
 
 /// What is known of the chain being built.
@@ -46,7 +59,40 @@ impl Assembler {
 
     pub(super) fn finish(self) -> Vec<Arc<Chain>> {
         self.query.expect(self.pending.len());
-        self.pending.into_iter().map(|make| make()).collect()
+        let capacity = self.engine.settings().inbox_capacity;
+        let chains = self.pending.into_iter().map(|Pending { frame, work, read }| {
+            let work = work(&frame);
+            let chain = Chain::new(frame, work);
+            let task: Arc<dyn Task> = chain.clone();
+            read.attach(Arc::downgrade(&task), capacity);
+            chain
+        });
+        chains.collect()
+    }
+
+    /// A chain that reads `read`, to be made when all inputs of all ports are known.
+    pub(super) fn chain(
+        &mut self,
+        frame: Frame,
+        read: Arc<dyn Readable>,
+        work: Box<dyn FnOnce(&Frame) -> Box<dyn Work>>,
+    ) {
+        self.pending.push(Pending { frame, work, read });
+    }
+
+    /// As `chain`, where the intake is known already.
+    pub(super) fn chain_of<I, C>(
+        &mut self,
+        frame: Frame,
+        read: Arc<dyn Readable>,
+        intake: I,
+        consumer: C,
+    ) where
+        I: Intake,
+        C: Consumer<I::Item>,
+    {
+        let typed = Typed::new(intake, Arc::new(consumer), frame.exclusive);
+        self.chain(frame, read, Box::new(move |_| Box::new(typed)));
     }
 
     /// The plan that is being carried out.
@@ -87,8 +133,19 @@ impl Assembler {
         from: usize,
         ports: &[Arc<Port<T>>],
     ) -> Outlet<T> {
-        let targets = ports.iter().filter_map(|port| self.target(from, port, 0)).collect();
+        let targets = self.targets(from, ports, 0);
         Outlet::to_all(share, targets)
+    }
+
+    fn targets<T>(&mut self, from: usize, ports: &[Arc<Port<T>>], input: u16) -> Vec<Target<T>>
+    where
+        T: Send + 'static,
+    {
+        let mut targets = Vec::with_capacity(ports.len());
+        for port in ports {
+            targets.extend(self.target(from, port, input));
+        }
+        targets
     }
 
     /// `None`: nobody reads that port.
@@ -150,14 +207,14 @@ impl Assembler {
         T: Send + 'static,
         C: Consumer<T>,
     {
-        let shards = self.plan().pieces()[piece].shards;
+        let frames = self.frames(piece);
         let consumer = Arc::new(consumer);
-        let ports: Vec<_> = (0..shards).map(|_| Port::new(inputs)).collect();
-        let coming = std::mem::take(&mut self.coming);
-        for (shard, port) in ports.iter().enumerate() {
+        let mut ports = Vec::with_capacity(frames.len());
+        for frame in frames {
+            let port = Port::new(inputs);
             port.mark_used();
-            let frame = self.frame(piece, shard as u16, coming.clone());
-            self.inbox_chain(frame, port.clone(), consumer.clone());
+            self.inbox_chain(frame, &port, consumer.clone());
+            ports.push(port);
         }
         ports
     }
@@ -169,7 +226,7 @@ impl Assembler {
         C: Consumer<T>,
     {
         let frame = self.next_frame(piece);
-        self.inbox_chain(frame, port, Arc::new(consumer));
+        self.inbox_chain(frame, &port, Arc::new(consumer));
     }
 
     /// The lanes of a group, as the head of `segment`: as many chains as the plan says, each hosting
@@ -196,7 +253,7 @@ impl Assembler {
             let lane = lane as u16;
             let frame = self.frame(piece, lane, coming.clone());
             let members = Members::new(program.clone(), lane, lanes);
-            self.inbox_chain(frame, port.clone(), Arc::new(members));
+            self.inbox_chain(frame, port, Arc::new(members));
         }
         group.attach(self.query.plan.clone(), ports.clone());
         ports
@@ -216,7 +273,7 @@ impl Assembler {
         T: Send + 'static,
         F: Fn(&T) -> u64 + Send + Sync + 'static,
     {
-        let targets = ports.iter().filter_map(|port| self.target(from, port, input)).collect();
+        let targets = self.targets(from, ports, input);
         Router::new(op, route, targets)
     }
 
@@ -237,8 +294,7 @@ impl Assembler {
         let waker = Arc::<SourceWaker>::default();
         let intake = self.source_intake(source, &waker);
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+        self.chain_of(frame, waker, intake, consumer);
     }
 
     /// As `source`, of several sources that are each judged by `watermarks`.
@@ -261,8 +317,7 @@ impl Assembler {
             timed(settings, stage, self.source_intake(source, &waker), watermarks.clone())
         });
         let intake = Several::new(intakes.collect(), merge, settings.hold_cap);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+        self.chain_of(frame, waker, intake, consumer);
     }
 
     fn source_intake<S: Source>(&self, source: S, waker: &Arc<SourceWaker>) -> SourceIntake<S> {
@@ -297,14 +352,10 @@ impl Assembler {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         let port = line.port().clone();
         line.attach(self.engine.clone());
-        let capacity = self.engine.settings().inbox_capacity;
         frame.inflow = Some(port.clone());
-        let attach = port.clone();
-        let intake = PushIntake::new(port, self.query.clone());
+        let intake = PushIntake::new(port.clone(), self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending
-            .push(Box::new(move || reads(&attach, capacity, Chain::new(frame, intake, consumer))));
+        self.chain_of(frame, port, intake, consumer);
     }
 
     /// A chain that reads `port` and assigns time stamps anew, as the head of `segment`.
@@ -322,39 +373,47 @@ impl Assembler {
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         frame.inflow = Some(port.clone());
-        let (engine, stage) = (self.engine.clone(), self.has_stage(&frame));
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || {
-            let settings = engine.settings();
-            let inbox = InboxIntake::new(port.clone(), false, settings.hold_cap);
+        let inbox = port.clone();
+        let stage = self.has_stage(&frame);
+        let work = move |frame: &Frame| -> Box<dyn Work> {
+            let settings = frame.engine.settings();
+            let inbox = InboxIntake::new(inbox, false, settings.hold_cap);
             let intake = timed(settings, stage, Assigned::new(inbox, assign), watermarks);
-            reads(&port, settings.inbox_capacity, Chain::new(frame, intake, consumer))
-        }));
+            Box::new(Typed::new(intake, Arc::new(consumer), frame.exclusive))
+        };
+        self.chain(frame, port, Box::new(work));
     }
 
-    fn inbox_chain<T, C>(&mut self, mut frame: Frame, port: Arc<Port<T>>, consumer: Arc<C>)
+    fn inbox_chain<T, C>(&mut self, mut frame: Frame, port: &Arc<Port<T>>, consumer: Arc<C>)
     where
         T: Send + 'static,
         C: Consumer<T>,
     {
         frame.inflow = Some(port.clone());
-        let engine = self.engine.clone();
-        let merge = self.plan().pieces()[frame.piece].reorder == Reorder::Merge;
-        self.pending.push(Box::new(move || {
-            let settings = engine.settings();
-            let intake = InboxIntake::new(port.clone(), merge, settings.hold_cap);
-            reads(&port, settings.inbox_capacity, Chain::new(frame, intake, consumer))
-        }));
+        let inbox = port.clone();
+        let work = move |frame: &Frame| -> Box<dyn Work> {
+            let merge = frame.reorders(Reorder::Merge);
+            let intake = InboxIntake::new(inbox, merge, frame.engine.settings().hold_cap);
+            Box::new(Typed::new(intake, consumer, frame.exclusive))
+        };
+        self.chain(frame, port.clone(), Box::new(work));
     }
 
     /// Whether the plan has put a reorder stage at the entry of the frame's piece.
     pub(super) fn has_stage(&self, frame: &Frame) -> bool {
-        self.plan().pieces()[frame.piece].reorder == Reorder::Stage
+        frame.reorders(Reorder::Stage)
     }
 
     pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
         let coming = std::mem::take(&mut self.coming);
         self.frame(piece, 0, coming)
+    }
+
+    /// The frames of a piece's shards.
+    fn frames(&mut self, piece: usize) -> Vec<Frame> {
+        let shards = self.plan().pieces()[piece].shards;
+        let coming = std::mem::take(&mut self.coming);
+        (0..shards).map(|shard| self.frame(piece, shard, coming.clone())).collect()
     }
 
     fn frame(&self, piece: usize, shard: u16, coming: Coming) -> Frame {
@@ -387,20 +446,6 @@ fn timed<I: Intake>(
     watermarks: Watermarks<I::Item>,
 ) -> Timed<I> {
     Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
-}
-
-/// The chain, which reads what `waker` belongs to.
-fn wakes(waker: &SourceWaker, chain: Arc<Chain>) -> Arc<Chain> {
-    let task: Arc<dyn Task> = chain.clone();
-    waker.attach(Arc::downgrade(&task));
-    chain
-}
-
-/// The chain, which reads `port`.
-fn reads<T: Send + 'static>(port: &Port<T>, capacity: usize, chain: Arc<Chain>) -> Arc<Chain> {
-    let task: Arc<dyn Task> = chain.clone();
-    port.attach(Arc::downgrade(&task), capacity);
-    chain
 }
 
 fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {

@@ -7,14 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::operator::{Consumer, Cx, Failure, Flow, Lasting, OpId, contained, panic_message};
+use crate::operator::{Cx, Failure, Flow, Lasting, OpId, contained, panic_message};
+use crate::plan::Reorder;
 use crate::source::BadRecord;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
 use super::engine::Shared;
-use super::intake::{Intake, Progress, Pulled};
+use super::intake::{Progress, Pulled};
 use super::pool::{Pool, Task, TaskRef};
 use super::port::Room;
 use super::query::{Inflow, QueryCore};
@@ -22,7 +23,8 @@ use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
 
-use typed::{Load, Taking, Typed, Unwound, Work};
+use typed::{Load, Taking, Unwound};
+pub(super) use typed::{Typed, Work};
 
 /// Events per batch.
 pub const BATCH: usize = 1024;
@@ -52,6 +54,13 @@ pub(super) struct Frame {
     pub rejects: Option<Box<dyn Fn(Vec<BadRecord>, Progress) + Send + Sync>>,
     /// Where its events wait, if they do.
     pub inflow: Option<Arc<dyn Inflow>>,
+}
+
+impl Frame {
+    /// Whether the plan has put `reorder` at the entry of its piece.
+    pub(super) fn reorders(&self, reorder: Reorder) -> bool {
+        self.query.plan.pieces()[self.piece].reorder == reorder
+    }
 }
 
 /// A chain. Its types are behind `Work`.
@@ -92,16 +101,8 @@ struct Remains {
 }
 
 impl Chain {
-    pub(super) fn new<I, C>(frame: Frame, intake: I, consumer: Arc<C>) -> Arc<Self>
-    where
-        I: Intake,
-        C: Consumer<I::Item>,
-    {
-        let work = Typed::new(intake, consumer, frame.exclusive);
-        Self::of(frame, Box::new(work))
-    }
-
-    fn of(frame: Frame, work: Box<dyn Work>) -> Arc<Self> {
+    /// A chain that does `work`.
+    pub(super) fn new(frame: Frame, work: Box<dyn Work>) -> Arc<Self> {
         let mut cx = Cx::default();
         if frame.by_clock {
             cx.by_clock(frame.engine.settings().clock.clone());

@@ -102,6 +102,7 @@ pub struct Typed<I: Intake, C: Consumer<I::Item>> {
 
 impl<I: Intake, C: Consumer<I::Item>> Typed<I, C> {
     pub fn new(intake: I, consumer: Arc<C>, exclusive: bool) -> Self {
+        assert!(exclusive || !C::REMEMBERS, "what remembers something is run by one at a time");
         let state = exclusive.then(|| consumer.state());
         Self { intake: Some(intake), consumer: Some(consumer), batch: None, state }
     }
@@ -224,6 +225,9 @@ impl<I: Intake, C: Consumer<I::Item>> Work for Typed<I, C> {
     }
 
     fn take(&mut self, taking: Taking) -> Result<(Pulled, Progress, Option<Load>), Unwound> {
+        if const { C::REMEMBERS } {
+            unreachable!("a chain that remembers something is exclusive");
+        }
         let intake = self.intake.as_mut().expect(COMPLETE);
         let mut batch = Batch::default();
         let taken = catch_unwind(AssertUnwindSafe(|| {
