@@ -19,7 +19,7 @@ use super::outlet::{Outlet, Router, Target};
 use super::pool::Task;
 use super::port::{Packet, Port, Room};
 use super::push::Line;
-use super::query::QueryCore;
+use super::query::{Inflow, QueryCore};
 
 /// Builds the chains of one query, downstream ones first.
 pub struct Assembler {
@@ -34,15 +34,22 @@ pub struct Assembler {
 /// A chain that is yet to be made. As little of it as can be depends on the chain's types.
 struct Pending {
     frame: Frame,
-    work: Box<dyn FnOnce(&Frame) -> Box<dyn Work>>,
+    work: MakeWork,
     read: Arc<dyn Readable>,
 }
+
+type MakeWork = Box<dyn FnOnce(&Frame) -> Box<dyn Work>>;
 
 /// What a chain reads, and which wakes it.
 pub(super) trait Readable {
     /// Says which chain that is, and how many events may wait for it.
     fn attach(&self, chain: Weak<dyn Task>, capacity: usize);
 }
+
+/// A port, whatever its payload.
+trait Inbox: Readable + Inflow {}
+
+impl<T: Send + 'static> Inbox for Port<T> {}
 
 /// What is known of the chain being built.
 #[derive(Clone, Default)]
@@ -71,12 +78,7 @@ impl Assembler {
     }
 
     /// A chain that reads `read`, to be made when all inputs of all ports are known.
-    pub(super) fn chain(
-        &mut self,
-        frame: Frame,
-        read: Arc<dyn Readable>,
-        work: Box<dyn FnOnce(&Frame) -> Box<dyn Work>>,
-    ) {
+    pub(super) fn chain(&mut self, frame: Frame, read: Arc<dyn Readable>, work: MakeWork) {
         self.pending.push(Pending { frame, work, read });
     }
 
@@ -207,13 +209,16 @@ impl Assembler {
         T: Send + 'static,
         C: Consumer<T>,
     {
-        let frames = self.frames(piece);
+        let shards = self.plan().pieces()[piece].shards;
         let consumer = Arc::new(consumer);
-        let mut ports = Vec::with_capacity(frames.len());
-        for frame in frames {
+        let coming = std::mem::take(&mut self.coming);
+        let mut ports = Vec::with_capacity(usize::from(shards));
+        for shard in 0..shards {
             let port = Port::new(inputs);
             port.mark_used();
-            self.inbox_chain(frame, &port, consumer.clone());
+            let work = inbox_work(port.clone(), consumer.clone());
+            let frame = self.frame(piece, shard, coming.clone());
+            self.inbox_chain(frame, port.clone(), work);
             ports.push(port);
         }
         ports
@@ -226,7 +231,8 @@ impl Assembler {
         C: Consumer<T>,
     {
         let frame = self.next_frame(piece);
-        self.inbox_chain(frame, &port, Arc::new(consumer));
+        let work = inbox_work(port.clone(), Arc::new(consumer));
+        self.inbox_chain(frame, port, work);
     }
 
     /// The lanes of a group, as the head of `segment`: as many chains as the plan says, each hosting
@@ -253,7 +259,8 @@ impl Assembler {
             let lane = lane as u16;
             let frame = self.frame(piece, lane, coming.clone());
             let members = Members::new(program.clone(), lane, lanes);
-            self.inbox_chain(frame, port, Arc::new(members));
+            let work = inbox_work(port.clone(), Arc::new(members));
+            self.inbox_chain(frame, port.clone(), work);
         }
         group.attach(self.query.plan.clone(), ports.clone());
         ports
@@ -384,19 +391,10 @@ impl Assembler {
         self.chain(frame, port, Box::new(work));
     }
 
-    fn inbox_chain<T, C>(&mut self, mut frame: Frame, port: &Arc<Port<T>>, consumer: Arc<C>)
-    where
-        T: Send + 'static,
-        C: Consumer<T>,
-    {
-        frame.inflow = Some(port.clone());
-        let inbox = port.clone();
-        let work = move |frame: &Frame| -> Box<dyn Work> {
-            let merge = frame.reorders(Reorder::Merge);
-            let intake = InboxIntake::new(inbox, merge, frame.engine.settings().hold_cap);
-            Box::new(Typed::new(intake, consumer, frame.exclusive))
-        };
-        self.chain(frame, port.clone(), Box::new(work));
+    /// A chain that reads `inbox` and does `work`.
+    fn inbox_chain(&mut self, mut frame: Frame, inbox: Arc<dyn Inbox>, work: MakeWork) {
+        frame.inflow = Some(inbox.clone());
+        self.chain(frame, inbox, work);
     }
 
     /// Whether the plan has put a reorder stage at the entry of the frame's piece.
@@ -407,13 +405,6 @@ impl Assembler {
     pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
         let coming = std::mem::take(&mut self.coming);
         self.frame(piece, 0, coming)
-    }
-
-    /// The frames of a piece's shards.
-    fn frames(&mut self, piece: usize) -> Vec<Frame> {
-        let shards = self.plan().pieces()[piece].shards;
-        let coming = std::mem::take(&mut self.coming);
-        (0..shards).map(|shard| self.frame(piece, shard, coming.clone())).collect()
     }
 
     fn frame(&self, piece: usize, shard: u16, coming: Coming) -> Frame {
@@ -437,6 +428,19 @@ impl Assembler {
             inflow: None,
         }
     }
+}
+
+/// What a chain that reads `port` does.
+fn inbox_work<T, C>(port: Arc<Port<T>>, consumer: Arc<C>) -> MakeWork
+where
+    T: Send + 'static,
+    C: Consumer<T>,
+{
+    Box::new(move |frame| {
+        let merge = frame.reorders(Reorder::Merge);
+        let intake = InboxIntake::new(port, merge, frame.engine.settings().hold_cap);
+        Box::new(Typed::new(intake, consumer, frame.exclusive))
+    })
 }
 
 fn timed<I: Intake>(

@@ -40,8 +40,10 @@ impl<T> Merge<T> {
     /// # Panics
     /// If `n` is 0.
     pub fn new(n: usize) -> Self {
-        let mut queues = Vec::new();
-        queues.resize_with(n, Queue::default);
+        let mut queues = Vec::with_capacity(n);
+        for _ in 0..n {
+            queues.push(Queue::default());
+        }
         Self { queues, newest: vec![Timestamp::MIN; n], inputs: Inputs::new(n) }
     }
 
@@ -125,6 +127,7 @@ impl<T> Merge<T> {
     }
 
     /// Takes events as promises, and closes the runs that are still open.
+    #[inline(never)]
     fn prepare(&mut self) {
         self.inputs.advance_all(&self.newest);
         for queue in &mut self.queues {
@@ -160,6 +163,8 @@ impl<T> Merge<T> {
 }
 
 /// The events of one input that wait, in the batches in which they came. None of them is empty.
+///
+/// What is done once per batch is kept out of line: it is compiled for each type of payload.
 struct Queue<T> {
     runs: VecDeque<vec::IntoIter<Event<T>>>,
     /// Events that came one by one.
@@ -188,6 +193,7 @@ impl<T> Queue<T> {
     }
 
     /// Makes a run of what came one by one.
+    #[inline(never)]
     fn seal(&mut self) {
         if !self.single.is_empty() {
             self.runs.push_back(std::mem::take(&mut self.single).into_iter());
@@ -195,6 +201,7 @@ impl<T> Queue<T> {
     }
 
     /// How many events go up to `limit`; without one, none.
+    #[inline(never)]
     fn due(&self, limit: Option<Timestamp>) -> usize {
         let Some(limit) = limit else { return 0 };
         let mut due = 0;
@@ -229,11 +236,13 @@ impl<T> Queue<T> {
     }
 
     /// Takes the earliest run out, to be given [back](Self::put_front).
+    #[inline(never)]
     fn take_front(&mut self) -> vec::IntoIter<Event<T>> {
         self.runs.front_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Gives the earliest run back, without `taken` of its events.
+    #[inline(never)]
     fn put_front(&mut self, run: vec::IntoIter<Event<T>>, taken: usize) {
         self.len -= taken;
         if let Some(front) = self.runs.front_mut() {
@@ -242,6 +251,7 @@ impl<T> Queue<T> {
         }
     }
 
+    #[inline(never)]
     fn pop_many(&mut self, mut count: usize, into: &mut Vec<Event<T>>) {
         self.len -= count;
         while count > 0
@@ -257,6 +267,7 @@ impl<T> Queue<T> {
         }
     }
 
+    #[inline(never)]
     fn drop_empty(&mut self) {
         if self.run_len() == 0 {
             self.runs.pop_front();
@@ -264,6 +275,14 @@ impl<T> Queue<T> {
         if self.runs.is_empty() {
             self.runs = VecDeque::new();
         }
+    }
+}
+
+/// The times of a run's first events.
+#[inline(never)]
+fn lay_out<T>(run: &[Event<T>], times: &mut [Timestamp]) {
+    for (time, event) in times.iter_mut().zip(run) {
+        *time = event.time;
     }
 }
 
@@ -276,9 +295,7 @@ fn merge_two<T>(queues: [&mut Queue<T>; 2], mut due: [usize; 2], to: &mut impl F
         let can = [due[0].min(sides[0].len()), due[1].min(sides[1].len())];
         if can[0].min(can[1]) > 0 {
             for (times, side) in pair.times.iter_mut().zip(&sides) {
-                for (time, event) in times.iter_mut().zip(side.as_slice()) {
-                    *time = event.time;
-                }
+                lay_out(side.as_slice(), times);
             }
         }
         let (turns, taken) = pair.turns(can);

@@ -23,7 +23,7 @@ use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
 
-use typed::{Load, Taking, Unwound};
+use typed::{Load, Part, Taking, Unwound};
 pub(super) use typed::{Typed, Work};
 
 /// Events per batch.
@@ -183,7 +183,7 @@ impl Chain {
     fn round(&self, held: &mut Held, cx: &mut Cx) -> Result<bool, Failure> {
         // The clock is read when the first event asks for it: after that was taken.
         cx.begin_batch();
-        let ran = held.work.round(cx, self.taking(held.promised));
+        let ran = held.work.attempt_round(cx, self.taking(held.promised));
         let (mut pulled, progress) = ran.map_err(|unwound| self.unwound(cx, unwound))?;
         self.hand_over_rejects(&mut pulled, progress);
         // What comes for a chain that is over is dropped, and that is the user's.
@@ -273,7 +273,7 @@ impl Chain {
             return self.queue_again(queue);
         }
         let taking = self.taking(held.promised);
-        let (pulled, progress, load) = match held.work.take(taking) {
+        let (pulled, progress, load) = match held.work.attempt_take(taking) {
             Ok((Pulled { failure: Some(message), .. }, _, load)) => {
                 self.warn(contained(|| drop(load)));
                 self.fail(self.head_failure(message), held.position);
@@ -330,7 +330,9 @@ impl Chain {
             self.fail(failure, *position);
             // Nothing of the batch gets out; what is let go of is the user's.
             self.warn(contained(|| cx.outbox.clear()));
-            load.reset().into_iter().for_each(|message| self.warn(message));
+            for part in [Part::Batch, Part::State] {
+                self.warn(contained(|| load.let_go(part)));
+            }
         }
         self.account_operators(cx);
         self.tickets().retire(ticket, remains, |remains| self.commit(remains));
@@ -347,7 +349,7 @@ impl Chain {
         }
         self.warn(contained(|| drop(remains)));
         if progress.flow.is_over() {
-            let message = self.held.lock().work.close();
+            let message = contained(|| self.held.lock().work.close());
             self.warn(message);
             self.token.finish();
             self.close_ticket();
@@ -409,8 +411,8 @@ impl Chain {
 
     /// Drops what waits and what is kept. It is the user's, so that may panic: what each said then.
     fn let_go(&self, held: &mut Held, cx: Cx) -> [Option<String>; 4] {
-        let closed = held.work.close();
-        let [batch, state] = held.work.clear();
+        let closed = contained(|| held.work.close());
+        let [batch, state] = [Part::Batch, Part::State].map(|part| held.work.drop_part(part));
         [closed, batch, state, contained(|| drop(cx))]
     }
 
@@ -426,11 +428,11 @@ impl Drop for Chain {
     /// What is dropped is the user's, and whoever refers to the chain last may be a worker.
     fn drop(&mut self) {
         let mut held = self.held.lock();
-        let [intake, consumer] = held.work.dismantle();
+        let parts = [Part::Intake, Part::Operators].map(|part| held.work.drop_part(part));
         let kept = std::mem::take(&mut held.kept);
         drop(held);
         let kept = contained(|| drop(kept));
-        [intake, consumer, kept].into_iter().for_each(|message| self.warn(message));
+        parts.into_iter().chain([kept]).for_each(|message| self.warn(message));
     }
 }
 
