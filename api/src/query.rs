@@ -130,6 +130,23 @@ pub(crate) struct Draft {
     pub ops: Vec<OpId>,
 }
 
+impl Draft {
+    /// Adds an operator. Compiled once: the streams it is added to are of as many types as there are calls.
+    pub(crate) fn add(
+        &mut self,
+        graph: &GraphRef,
+        kind: &'static str,
+        shape: Shape,
+        location: &'static Location<'static>,
+    ) -> OpId {
+        let mut graph = graph.borrow_mut();
+        let op = graph.add_site(kind, shape, location);
+        graph.add_op(self.segment, op);
+        self.ops.push(op);
+        op
+    }
+}
+
 impl Graph {
     pub(crate) fn add_site(
         &mut self,

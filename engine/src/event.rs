@@ -89,7 +89,7 @@ impl<T> Batch<T> {
 
     /// Takes the events from position `from` on out, in order.
     pub fn split_off(&mut self, from: usize) -> Vec<Event<T>> {
-        self.late.truncate(self.late.partition_point(|&position| (position as usize) < from));
+        keep_below(&mut self.late, from);
         self.events.split_off(from)
     }
 
@@ -113,8 +113,7 @@ impl<T> Batch<T> {
         if self.is_empty() {
             *self = other;
         } else {
-            let before = self.len() as u32;
-            self.late.extend(other.late.into_iter().map(|position| before + position));
+            shift_into(&other.late, self.len(), &mut self.late);
             self.events.extend(other.events);
         }
     }
@@ -123,29 +122,22 @@ impl<T> Batch<T> {
     /// so before.
     #[inline]
     pub fn mark_late(&mut self, from: usize, mut is_late: impl FnMut(Timestamp) -> bool) -> u64 {
-        let known = self.late.split_off(self.late.partition_point(|&p| (p as usize) < from));
-        let mut known = known.into_iter().peekable();
-        let mut marked = 0;
+        let mut found = Vec::new();
         for (position, event) in self.events.iter().enumerate().skip(from) {
             if is_late(event.time) {
-                let position = position as u32;
-                // Those that were late before and come first keep their places.
-                while let Some(earlier) = known.next_if(|&known| known < position) {
-                    self.late.push(earlier);
-                }
-                marked += u64::from(known.next_if_eq(&position).is_none());
-                self.late.push(position);
+                found.push(position as u32);
             }
         }
-        self.late.extend(known);
-        marked
+        merge_into(&mut self.late, found)
     }
 
     /// Hands out each event with whether it is late, in order. The room stays for the next events.
     #[inline]
     pub fn drain(&mut self, mut f: impl FnMut(Event<T>, bool)) {
         if self.late.is_empty() {
-            self.events.drain(..).for_each(|event| f(event, false));
+            for event in self.events.drain(..) {
+                f(event, false);
+            }
         } else {
             // Through a pointer: what is rare is not compiled in a second time.
             self.drain_with_late(&mut f);
@@ -158,9 +150,12 @@ impl<T> Batch<T> {
     }
 
     fn drain_with_late(&mut self, f: &mut dyn FnMut(Event<T>, bool)) {
-        let mut late = self.late.drain(..).peekable();
-        for (position, event) in self.events.drain(..).enumerate() {
-            let is_late = late.next_if_eq(&(position as u32)).is_some();
+        let late = std::mem::take(&mut self.late);
+        let (mut position, mut next) = (0, 0);
+        for event in self.events.drain(..) {
+            let is_late = late.get(next) == Some(&position);
+            next += usize::from(is_late);
+            position += 1;
             f(event, is_late);
         }
     }
@@ -178,8 +173,7 @@ impl<T> Batch<T> {
     where
         T: Clone,
     {
-        let before = self.len() as u32;
-        self.late.extend(other.late.iter().map(|position| before + position));
+        shift_into(&other.late, self.len(), &mut self.late);
         self.events.extend_from_slice(&other.events);
     }
 
@@ -206,6 +200,30 @@ impl<T> From<Vec<Event<T>>> for Batch<T> {
     fn from(events: Vec<Event<T>>) -> Self {
         Self { events, late: Vec::new() }
     }
+}
+
+// What follows knows only positions: it is compiled once, and not for each type of payload.
+
+/// Adds `positions`, each `by` further on, to `into`.
+fn shift_into(positions: &[u32], by: usize, into: &mut Vec<u32>) {
+    into.extend(positions.iter().map(|position| by as u32 + position));
+}
+
+/// Keeps those ascending positions that are below `from`.
+fn keep_below(positions: &mut Vec<u32>, from: usize) {
+    positions.truncate(positions.partition_point(|&position| (position as usize) < from));
+}
+
+/// Adds ascending positions to others; how many were not among them.
+fn merge_into(positions: &mut Vec<u32>, found: Vec<u32>) -> u64 {
+    if found.is_empty() {
+        return 0;
+    }
+    let before = positions.len();
+    positions.extend(found);
+    positions.sort_unstable();
+    positions.dedup();
+    (positions.len() - before) as u64
 }
 
 #[cfg(test)]

@@ -85,11 +85,7 @@ impl<B> Stream<B> {
         shape: Shape,
         wrap: impl FnOnce(B, OpId) -> C,
     ) -> Stream<C> {
-        let mut graph = self.graph.borrow_mut();
-        let op = graph.add_site(kind, shape, Location::caller());
-        graph.add_op(self.draft.segment, op);
-        drop(graph);
-        self.draft.ops.push(op);
+        let op = self.draft.add(&self.graph, kind, shape, Location::caller());
         Stream { graph: self.graph, draft: self.draft, build: wrap(self.build, op) }
     }
 

@@ -36,6 +36,8 @@ where
 {
     type State = (S, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         (self.initial.clone(), self.next.state())
     }
@@ -112,6 +114,8 @@ where
     N: Consumer<U>,
 {
     type State = (Keyed<K, S>, N::State);
+
+    const REMEMBERS: bool = true;
 
     fn state(&self) -> Self::State {
         (Keyed::new(), self.next.state())

@@ -40,6 +40,8 @@ where
 {
     type State = Vec<N::State>;
 
+    const REMEMBERS: bool = N::REMEMBERS;
+
     fn state(&self) -> Self::State {
         self.nexts.iter().map(N::state).collect()
     }
@@ -97,6 +99,8 @@ where
     B: Consumer<T>,
 {
     type State = (A::State, B::State);
+
+    const REMEMBERS: bool = A::REMEMBERS || B::REMEMBERS;
 
     fn state(&self) -> Self::State {
         (self.on_time.state(), self.late.state())

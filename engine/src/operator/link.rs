@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 /// A consumer of which nothing but the payload is known: what stands before it is compiled once,
 /// whatever follows. An event, or a batch, passes through one virtual call, and the state behind it lies
-/// in a box of its own.
+/// in a box of its own. It is for what follows an operator that remembers something.
 ///
 /// ```
 /// use mizzle_engine::harness::{Input, OperatorHarness, Probe};
@@ -90,6 +90,9 @@ impl<T, C: Consumer<T>> Running<T> for Run<C, C::State> {
 
 impl<T: Send + 'static> Consumer<T> for Linked<T> {
     type State = Box<dyn Running<T>>;
+
+    // As what stands before it does.
+    const REMEMBERS: bool = true;
 
     fn state(&self) -> Self::State {
         (self.start)()

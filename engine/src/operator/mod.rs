@@ -59,6 +59,10 @@ pub trait Consumer<T>: Send + Sync + 'static {
     /// hand its events on one by one, without a batch between.
     const WHOLE_BATCHES: bool = false;
 
+    /// Whether it remembers something, or what follows it in the same chain does: then no two workers run it
+    /// at a time, and it need not be compiled for that.
+    const REMEMBERS: bool = false;
+
     /// Takes one event. Whether it is late stands in [`Cx::late`].
     ///
     /// In an ordered chain ([`Cx::ordered`]) the event's own time is the clock: a timed operator
@@ -107,6 +111,8 @@ pub(crate) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Time
 macro_rules! pass_on {
     ($next:ty) => {
         type State = <$next as Consumer<U>>::State;
+
+        const REMEMBERS: bool = <$next as Consumer<U>>::REMEMBERS;
 
         fn state(&self) -> Self::State {
             self.next.state()

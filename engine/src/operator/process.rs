@@ -288,6 +288,8 @@ where
 {
     type State = RunOf<T, K, P, N, S>;
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         let (next, side) = (self.next.state(), self.side.state());
         Run { own: ProcessState::new(), said: Said::default(), next, side }

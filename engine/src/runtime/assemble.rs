@@ -1,6 +1,6 @@
 //! From a plan and typed operators to chains.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::event::Event;
 use crate::operator::group::{Members, Program, Select};
@@ -9,7 +9,7 @@ use crate::plan::{Mode, Plan, Reorder};
 use crate::source::{BadRecord, Source};
 use crate::time::{Timestamp, Watermarks};
 
-use super::chain::{Chain, Frame};
+use super::chain::{Chain, Frame, Typed, Work};
 use super::engine::{Settings, Shared};
 use super::group::Shared as GroupCore;
 use super::intake::{
@@ -19,7 +19,7 @@ use super::outlet::{Outlet, Router, Target};
 use super::pool::Task;
 use super::port::{Packet, Port, Room};
 use super::push::Line;
-use super::query::QueryCore;
+use super::query::{Inflow, QueryCore};
 
 /// Builds the chains of one query, downstream ones first.
 pub struct Assembler {
@@ -28,8 +28,28 @@ pub struct Assembler {
     /// What was said since the last chain: it belongs to the next.
     coming: Coming,
     /// Chains are made when all inputs of all ports are known.
-    pub(super) pending: Vec<Box<dyn FnOnce() -> Arc<Chain>>>,
+    pending: Vec<Pending>,
 }
+
+/// A chain that is yet to be made. As little of it as can be depends on the chain's types.
+struct Pending {
+    frame: Frame,
+    work: MakeWork,
+    read: Arc<dyn Readable>,
+}
+
+type MakeWork = Box<dyn FnOnce(&Frame) -> Box<dyn Work>>;
+
+/// What a chain reads, and which wakes it.
+pub(super) trait Readable {
+    /// Says which chain that is, and how many events may wait for it.
+    fn attach(&self, chain: Weak<dyn Task>, capacity: usize);
+}
+
+/// A port, whatever its payload.
+trait Inbox: Readable + Inflow {}
+
+impl<T: Send + 'static> Inbox for Port<T> {}
 
 /// What is known of the chain being built.
 #[derive(Clone, Default)]
@@ -46,7 +66,35 @@ impl Assembler {
 
     pub(super) fn finish(self) -> Vec<Arc<Chain>> {
         self.query.expect(self.pending.len());
-        self.pending.into_iter().map(|make| make()).collect()
+        let capacity = self.engine.settings().inbox_capacity;
+        let chains = self.pending.into_iter().map(|Pending { frame, work, read }| {
+            let work = work(&frame);
+            let chain = Chain::new(frame, work);
+            let task: Arc<dyn Task> = chain.clone();
+            read.attach(Arc::downgrade(&task), capacity);
+            chain
+        });
+        chains.collect()
+    }
+
+    /// A chain that reads `read`, to be made when all inputs of all ports are known.
+    pub(super) fn chain(&mut self, frame: Frame, read: Arc<dyn Readable>, work: MakeWork) {
+        self.pending.push(Pending { frame, work, read });
+    }
+
+    /// As `chain`, where the intake is known already.
+    pub(super) fn chain_of<I, C>(
+        &mut self,
+        frame: Frame,
+        read: Arc<dyn Readable>,
+        intake: I,
+        consumer: C,
+    ) where
+        I: Intake,
+        C: Consumer<I::Item>,
+    {
+        let typed = Typed::new(intake, Arc::new(consumer), frame.exclusive);
+        self.chain(frame, read, Box::new(move |_| Box::new(typed)));
     }
 
     /// The plan that is being carried out.
@@ -87,8 +135,19 @@ impl Assembler {
         from: usize,
         ports: &[Arc<Port<T>>],
     ) -> Outlet<T> {
-        let targets = ports.iter().filter_map(|port| self.target(from, port, 0)).collect();
+        let targets = self.targets(from, ports, 0);
         Outlet::to_all(share, targets)
+    }
+
+    fn targets<T>(&mut self, from: usize, ports: &[Arc<Port<T>>], input: u16) -> Vec<Target<T>>
+    where
+        T: Send + 'static,
+    {
+        let mut targets = Vec::with_capacity(ports.len());
+        for port in ports {
+            targets.extend(self.target(from, port, input));
+        }
+        targets
     }
 
     /// `None`: nobody reads that port.
@@ -152,12 +211,15 @@ impl Assembler {
     {
         let shards = self.plan().pieces()[piece].shards;
         let consumer = Arc::new(consumer);
-        let ports: Vec<_> = (0..shards).map(|_| Port::new(inputs)).collect();
         let coming = std::mem::take(&mut self.coming);
-        for (shard, port) in ports.iter().enumerate() {
+        let mut ports = Vec::with_capacity(usize::from(shards));
+        for shard in 0..shards {
+            let port = Port::new(inputs);
             port.mark_used();
-            let frame = self.frame(piece, shard as u16, coming.clone());
-            self.inbox_chain(frame, port.clone(), consumer.clone());
+            let work = inbox_work(port.clone(), consumer.clone());
+            let frame = self.frame(piece, shard, coming.clone());
+            self.inbox_chain(frame, port.clone(), work);
+            ports.push(port);
         }
         ports
     }
@@ -169,7 +231,8 @@ impl Assembler {
         C: Consumer<T>,
     {
         let frame = self.next_frame(piece);
-        self.inbox_chain(frame, port, Arc::new(consumer));
+        let work = inbox_work(port.clone(), Arc::new(consumer));
+        self.inbox_chain(frame, port, work);
     }
 
     /// The lanes of a group, as the head of `segment`: as many chains as the plan says, each hosting
@@ -196,7 +259,8 @@ impl Assembler {
             let lane = lane as u16;
             let frame = self.frame(piece, lane, coming.clone());
             let members = Members::new(program.clone(), lane, lanes);
-            self.inbox_chain(frame, port.clone(), Arc::new(members));
+            let work = inbox_work(port.clone(), Arc::new(members));
+            self.inbox_chain(frame, port.clone(), work);
         }
         group.attach(self.query.plan.clone(), ports.clone());
         ports
@@ -216,7 +280,7 @@ impl Assembler {
         T: Send + 'static,
         F: Fn(&T) -> u64 + Send + Sync + 'static,
     {
-        let targets = ports.iter().filter_map(|port| self.target(from, port, input)).collect();
+        let targets = self.targets(from, ports, input);
         Router::new(op, route, targets)
     }
 
@@ -237,8 +301,7 @@ impl Assembler {
         let waker = Arc::<SourceWaker>::default();
         let intake = self.source_intake(source, &waker);
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+        self.chain_of(frame, waker, intake, consumer);
     }
 
     /// As `source`, of several sources that are each judged by `watermarks`.
@@ -261,8 +324,7 @@ impl Assembler {
             timed(settings, stage, self.source_intake(source, &waker), watermarks.clone())
         });
         let intake = Several::new(intakes.collect(), merge, settings.hold_cap);
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || wakes(&waker, Chain::new(frame, intake, consumer))));
+        self.chain_of(frame, waker, intake, consumer);
     }
 
     fn source_intake<S: Source>(&self, source: S, waker: &Arc<SourceWaker>) -> SourceIntake<S> {
@@ -297,14 +359,10 @@ impl Assembler {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         let port = line.port().clone();
         line.attach(self.engine.clone());
-        let capacity = self.engine.settings().inbox_capacity;
         frame.inflow = Some(port.clone());
-        let attach = port.clone();
-        let intake = PushIntake::new(port, self.query.clone());
+        let intake = PushIntake::new(port.clone(), self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);
-        let consumer = Arc::new(consumer);
-        self.pending
-            .push(Box::new(move || reads(&attach, capacity, Chain::new(frame, intake, consumer))));
+        self.chain_of(frame, port, intake, consumer);
     }
 
     /// A chain that reads `port` and assigns time stamps anew, as the head of `segment`.
@@ -322,34 +380,26 @@ impl Assembler {
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         frame.inflow = Some(port.clone());
-        let (engine, stage) = (self.engine.clone(), self.has_stage(&frame));
-        let consumer = Arc::new(consumer);
-        self.pending.push(Box::new(move || {
-            let settings = engine.settings();
-            let inbox = InboxIntake::new(port.clone(), false, settings.hold_cap);
+        let inbox = port.clone();
+        let stage = self.has_stage(&frame);
+        let work = move |frame: &Frame| -> Box<dyn Work> {
+            let settings = frame.engine.settings();
+            let inbox = InboxIntake::new(inbox, false, settings.hold_cap);
             let intake = timed(settings, stage, Assigned::new(inbox, assign), watermarks);
-            reads(&port, settings.inbox_capacity, Chain::new(frame, intake, consumer))
-        }));
+            Box::new(Typed::new(intake, Arc::new(consumer), frame.exclusive))
+        };
+        self.chain(frame, port, Box::new(work));
     }
 
-    fn inbox_chain<T, C>(&mut self, mut frame: Frame, port: Arc<Port<T>>, consumer: Arc<C>)
-    where
-        T: Send + 'static,
-        C: Consumer<T>,
-    {
-        frame.inflow = Some(port.clone());
-        let engine = self.engine.clone();
-        let merge = self.plan().pieces()[frame.piece].reorder == Reorder::Merge;
-        self.pending.push(Box::new(move || {
-            let settings = engine.settings();
-            let intake = InboxIntake::new(port.clone(), merge, settings.hold_cap);
-            reads(&port, settings.inbox_capacity, Chain::new(frame, intake, consumer))
-        }));
+    /// A chain that reads `inbox` and does `work`.
+    fn inbox_chain(&mut self, mut frame: Frame, inbox: Arc<dyn Inbox>, work: MakeWork) {
+        frame.inflow = Some(inbox.clone());
+        self.chain(frame, inbox, work);
     }
 
     /// Whether the plan has put a reorder stage at the entry of the frame's piece.
     pub(super) fn has_stage(&self, frame: &Frame) -> bool {
-        self.plan().pieces()[frame.piece].reorder == Reorder::Stage
+        frame.reorders(Reorder::Stage)
     }
 
     pub(super) fn next_frame(&mut self, piece: usize) -> Frame {
@@ -380,6 +430,19 @@ impl Assembler {
     }
 }
 
+/// What a chain that reads `port` does.
+fn inbox_work<T, C>(port: Arc<Port<T>>, consumer: Arc<C>) -> MakeWork
+where
+    T: Send + 'static,
+    C: Consumer<T>,
+{
+    Box::new(move |frame| {
+        let merge = frame.reorders(Reorder::Merge);
+        let intake = InboxIntake::new(port, merge, frame.engine.settings().hold_cap);
+        Box::new(Typed::new(intake, consumer, frame.exclusive))
+    })
+}
+
 fn timed<I: Intake>(
     settings: &Settings,
     stage: bool,
@@ -387,20 +450,6 @@ fn timed<I: Intake>(
     watermarks: Watermarks<I::Item>,
 ) -> Timed<I> {
     Timed::new(intake, watermarks, stage, settings.clock.clone(), settings.hold_cap)
-}
-
-/// The chain, which reads what `waker` belongs to.
-fn wakes(waker: &SourceWaker, chain: Arc<Chain>) -> Arc<Chain> {
-    let task: Arc<dyn Task> = chain.clone();
-    waker.attach(Arc::downgrade(&task));
-    chain
-}
-
-/// The chain, which reads `port`.
-fn reads<T: Send + 'static>(port: &Port<T>, capacity: usize, chain: Arc<Chain>) -> Arc<Chain> {
-    let task: Arc<dyn Task> = chain.clone();
-    port.attach(Arc::downgrade(&task), capacity);
-    chain
 }
 
 fn send_rejects(port: &Port<BadRecord>, records: Vec<BadRecord>, progress: Progress) {

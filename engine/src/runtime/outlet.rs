@@ -234,7 +234,11 @@ where
     type State = Vec<Outgoing<T>>;
 
     fn state(&self) -> Self::State {
-        self.targets.iter().map(|_| Outgoing::default()).collect()
+        let mut shards = Vec::with_capacity(self.targets.len());
+        for _ in &self.targets {
+            shards.push(Outgoing::default());
+        }
+        shards
     }
 
     #[inline]

@@ -9,6 +9,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Mutex, OnceLock};
 use crate::time::Timestamp;
 
+use super::assemble::Readable;
 use super::parker::Parker;
 use super::pool::{Task, TaskRef};
 use super::query::Inflow;
@@ -127,14 +128,6 @@ impl<T> Port<T> {
     /// How many inputs there are.
     pub fn inputs(&self) -> u16 {
         self.queue.lock().inputs
-    }
-
-    /// Says which chain reads this port, and from which depth on it is full.
-    pub(super) fn attach(&self, task: Weak<dyn Task>, capacity: usize) {
-        // Relaxed: set before the first push of the query, which is ordered by the port's lock.
-        self.capacity.store(capacity, Ordering::Relaxed);
-        let attached = self.task.set(task);
-        assert!(attached.is_ok(), "a port is read by one chain");
     }
 
     /// Says that a chain is going to read this port.
@@ -345,6 +338,15 @@ impl<T> Port<T> {
         if let Some(task) = self.reader() {
             task.notify();
         }
+    }
+}
+
+impl<T: Send + 'static> Readable for Port<T> {
+    fn attach(&self, chain: Weak<dyn Task>, capacity: usize) {
+        // Relaxed: set before the first push of the query, which is ordered by the port's lock.
+        self.capacity.store(capacity, Ordering::Relaxed);
+        let attached = self.task.set(chain);
+        assert!(attached.is_ok(), "a port is read by one chain");
     }
 }
 

@@ -159,8 +159,11 @@ impl<T> Buckets<T> {
             self.long = long;
             return;
         }
-        let mut times: Vec<_> = self.buckets[&number].iter().map(|event| event.time).collect();
-        times.sort_unstable();
+        let mut times = Vec::new();
+        for event in &self.buckets[&number] {
+            times.push(event.time);
+        }
+        sort(&mut times);
         if !self.choose_width(&times, self.len) {
             // Too many at one time, or too soon: look again when there are twice as many.
             self.long = 2 * times.len();
@@ -192,6 +195,11 @@ impl<T> Buckets<T> {
         }
         self.since_choice = 0;
     }
+}
+
+/// Compiled once, and not for each type of payload.
+fn sort(times: &mut [Timestamp]) {
+    times.sort_unstable();
 }
 
 /// The width, as a power of two, with which buckets of `size` are about full where the middle half

@@ -80,6 +80,32 @@ impl Inputs {
         self.combine();
     }
 
+    /// Each input promises the watermark at its place.
+    pub(super) fn advance_all(&mut self, watermarks: &[Timestamp]) {
+        for (i, watermark) in watermarks.iter().enumerate() {
+            self.advance(i, *watermark);
+        }
+    }
+
+    /// The latest time at which an event of input `i` may go in a merge, as far as the others have
+    /// promised. `None`: none may.
+    pub(super) fn limit(&self, i: usize) -> Option<Timestamp> {
+        let mut limit = Some(Timestamp::MAX);
+        let mut waits = self.counts(i);
+        for j in (0..self.len()).filter(|&j| j != i && self.counts(j)) {
+            let promise = self.watermark_of(j);
+            // An input before `i` may still bring an event at its watermark, which goes first.
+            let reach = match promise {
+                Timestamp::MIN if j < i => None,
+                promise if j < i => Some(promise.previous()),
+                promise => Some(promise),
+            };
+            limit = limit.min(reach);
+            waits = true;
+        }
+        if waits { limit } else { Some(self.watermark()) }
+    }
+
     /// Input `i` is not waited for until it is [`active`](Self::active) again. Without effect on one
     /// that has ended.
     pub fn idle(&mut self, i: usize) {

@@ -1,9 +1,9 @@
 //! Brings several inputs, each in order, into one order.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::vec;
 
+use super::turns::{Pair, Turns};
 use super::{Inputs, Timestamp, is_due, is_late};
 use crate::event::Event;
 
@@ -34,20 +34,17 @@ pub struct Merge<T> {
     inputs: Inputs,
 }
 
-/// Up to so many inputs, looking at each of them is the fastest way to find the earliest.
-const FEW: usize = 8;
-
 impl<T> Merge<T> {
     /// A union of `n` inputs.
     ///
     /// # Panics
     /// If `n` is 0.
     pub fn new(n: usize) -> Self {
-        Self {
-            queues: (0..n).map(|_| Queue::default()).collect(),
-            newest: vec![Timestamp::MIN; n],
-            inputs: Inputs::new(n),
+        let mut queues = Vec::with_capacity(n);
+        for _ in 0..n {
+            queues.push(Queue::default());
         }
+        Self { queues, newest: vec![Timestamp::MIN; n], inputs: Inputs::new(n) }
     }
 
     /// Takes an event of `input`. One that comes too late, because the input was idle or is not in
@@ -97,12 +94,19 @@ impl<T> Merge<T> {
             return;
         }
         self.prepare();
-        let due: Vec<_> = (0..self.queues.len()).map(|i| self.due(i)).collect();
-        into.reserve(due.iter().sum());
-        match &mut self.queues[..] {
-            [only] => only.pop_many(due[0], into),
-            few if few.len() <= FEW => merge_few(few, due, into),
-            many => merge_many(many, due, into),
+        if let [only] = &mut self.queues[..] {
+            let due = only.due(self.inputs.limit(0));
+            into.reserve(due);
+            return only.pop_many(due, into);
+        }
+        let mut turns = Turns::default();
+        for (i, queue) in self.queues.iter().enumerate() {
+            let due = queue.due(self.inputs.limit(i));
+            queue.times(due, turns.of_next_input(due));
+        }
+        into.reserve(turns.len());
+        while let Some((i, count)) = turns.next() {
+            self.queues[i].pop_many(count, into);
         }
     }
 
@@ -114,42 +118,21 @@ impl<T> Merge<T> {
             return false;
         }
         self.prepare();
-        let due = [self.due(0), self.due(1)];
+        let limits = [self.inputs.limit(0), self.inputs.limit(1)];
         if let [first, second] = &mut self.queues[..] {
+            let due = [first.due(limits[0]), second.due(limits[1])];
             merge_two([first, second], due, to);
         }
         true
     }
 
     /// Takes events as promises, and closes the runs that are still open.
+    #[inline(never)]
     fn prepare(&mut self) {
-        for (i, newest) in self.newest.iter().enumerate() {
-            self.inputs.advance(i, *newest);
+        self.inputs.advance_all(&self.newest);
+        for queue in &mut self.queues {
+            queue.seal();
         }
-        self.queues.iter_mut().for_each(Queue::seal);
-    }
-
-    /// How many of input `i`'s events may go.
-    fn due(&self, i: usize) -> usize {
-        self.limit(i).map_or(0, |limit| self.queues[i].due(limit))
-    }
-
-    /// The latest time at which an event of input `i` may go, as far as the others have promised.
-    fn limit(&self, i: usize) -> Option<Timestamp> {
-        let mut limit = Some(Timestamp::MAX);
-        let mut waits = self.inputs.counts(i);
-        for j in (0..self.queues.len()).filter(|&j| j != i && self.inputs.counts(j)) {
-            let promise = self.inputs.watermark_of(j);
-            // An input before `i` may still bring an event at its watermark, which goes first.
-            let reach = match promise {
-                Timestamp::MIN if j < i => None,
-                promise if j < i => Some(promise.previous()),
-                promise => Some(promise),
-            };
-            limit = limit.min(reach);
-            waits = true;
-        }
-        if waits { limit } else { Some(self.inputs.watermark()) }
     }
 
     /// The promise of the union, once [`release`](Self::release) has handed out what it may.
@@ -160,7 +143,11 @@ impl<T> Merge<T> {
 
     /// How many events are waiting.
     pub fn pending(&self) -> usize {
-        self.queues.iter().map(|queue| queue.len).sum()
+        let mut pending = 0;
+        for queue in &self.queues {
+            pending += queue.len;
+        }
+        pending
     }
 
     /// How its inputs stand.
@@ -176,6 +163,8 @@ impl<T> Merge<T> {
 }
 
 /// The events of one input that wait, in the batches in which they came. None of them is empty.
+///
+/// What is done once per batch is kept out of line: it is compiled for each type of payload.
 struct Queue<T> {
     runs: VecDeque<vec::IntoIter<Event<T>>>,
     /// Events that came one by one.
@@ -204,14 +193,17 @@ impl<T> Queue<T> {
     }
 
     /// Makes a run of what came one by one.
+    #[inline(never)]
     fn seal(&mut self) {
         if !self.single.is_empty() {
             self.runs.push_back(std::mem::take(&mut self.single).into_iter());
         }
     }
 
-    /// How many events go up to `limit`.
-    fn due(&self, limit: Timestamp) -> usize {
+    /// How many events go up to `limit`; without one, none.
+    #[inline(never)]
+    fn due(&self, limit: Option<Timestamp>) -> usize {
+        let Some(limit) = limit else { return 0 };
         let mut due = 0;
         for run in &self.runs {
             let run = run.as_slice();
@@ -224,10 +216,18 @@ impl<T> Queue<T> {
         due
     }
 
-    /// The time of the earliest event.
-    #[inline(always)]
-    fn head(&self) -> Option<Timestamp> {
-        self.runs.front()?.as_slice().first().map(|event| event.time)
+    /// The times of its first `due` events.
+    fn times(&self, mut due: usize, into: &mut Vec<Timestamp>) {
+        for run in &self.runs {
+            let of_run = due.min(run.len());
+            for event in &run.as_slice()[..of_run] {
+                into.push(event.time);
+            }
+            due -= of_run;
+            if due == 0 {
+                return;
+            }
+        }
     }
 
     /// The earliest run's length.
@@ -236,11 +236,13 @@ impl<T> Queue<T> {
     }
 
     /// Takes the earliest run out, to be given [back](Self::put_front).
+    #[inline(never)]
     fn take_front(&mut self) -> vec::IntoIter<Event<T>> {
         self.runs.front_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Gives the earliest run back, without `taken` of its events.
+    #[inline(never)]
     fn put_front(&mut self, run: vec::IntoIter<Event<T>>, taken: usize) {
         self.len -= taken;
         if let Some(front) = self.runs.front_mut() {
@@ -249,22 +251,23 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Takes the earliest events out, of one run at most; how many they were.
-    fn pop_some(&mut self, most: usize, into: &mut Vec<Event<T>>) -> usize {
-        let Some(run) = self.runs.front_mut() else { return 0 };
-        let count = most.min(run.len());
-        into.extend(run.by_ref().take(count));
-        self.len -= count;
-        self.drop_empty();
-        count
-    }
-
+    #[inline(never)]
     fn pop_many(&mut self, mut count: usize, into: &mut Vec<Event<T>>) {
-        while count > 0 {
-            count -= self.pop_some(count, into);
+        self.len -= count;
+        while count > 0
+            && let Some(run) = self.runs.front_mut()
+        {
+            let of_run = count.min(run.len());
+            for _ in 0..of_run {
+                let Some(event) = run.next() else { break };
+                into.push(event);
+            }
+            count -= of_run;
+            self.drop_empty();
         }
     }
 
+    #[inline(never)]
     fn drop_empty(&mut self) {
         if self.run_len() == 0 {
             self.runs.pop_front();
@@ -275,96 +278,36 @@ impl<T> Queue<T> {
     }
 }
 
-/// The earliest due event of a queue.
-#[inline(always)]
-fn head<T>(queue: &Queue<T>, due: usize) -> Option<Timestamp> {
-    if due == 0 { None } else { queue.head() }
+/// The times of a run's first events.
+#[inline(never)]
+fn lay_out<T>(run: &[Event<T>], times: &mut [Timestamp]) {
+    for (time, event) in times.iter_mut().zip(run) {
+        *time = event.time;
+    }
 }
 
-/// How many events two inputs are merged at a time.
-const STRETCH: usize = 256;
-
-/// Which of two random streams is next cannot be predicted, so there is no branch on it: as many
-/// events as either can give for sure are taken by index. Their times are laid out first, so that
-/// finding the next one does not have to wait until the last one is out of its queue.
+/// A stretch at a time: whose turn it is is found out first, without the events.
 #[inline(always)]
-fn merge_two<T>(
-    mut queues: [&mut Queue<T>; 2],
-    mut due: [usize; 2],
-    to: &mut impl FnMut(Event<T>),
-) {
-    let mut times = [[Timestamp::MAX; STRETCH]; 2];
+fn merge_two<T>(queues: [&mut Queue<T>; 2], mut due: [usize; 2], to: &mut impl FnMut(Event<T>)) {
+    let mut pair = Pair::new();
     while due[0] + due[1] > 0 {
         let mut sides = [queues[0].take_front(), queues[1].take_front()];
         let can = [due[0].min(sides[0].len()), due[1].min(sides[1].len())];
-        // Where one has nothing due, the other's turn it always is.
-        let (both, only) = (can[0].min(can[1]) > 0, usize::from(can[0] == 0));
-        let sure = if both { can[0].min(can[1]) } else { can[only] }.min(STRETCH);
-        for (times, side) in times.iter_mut().zip(&sides) {
-            for (time, event) in times.iter_mut().zip(side.as_slice()) {
-                *time = event.time;
+        if can[0].min(can[1]) > 0 {
+            for (times, side) in pair.times.iter_mut().zip(&sides) {
+                lay_out(side.as_slice(), times);
             }
         }
-        let mut taken = [0; 2];
-        for _ in 0..sure {
-            let second = (times[1][taken[1]] < times[0][taken[0]]) & both;
-            let side = usize::from(second) | only;
-            taken[0] += 1 - side;
-            taken[1] += side;
-            if let Some(event) = sides[side].next() {
+        let (turns, taken) = pair.turns(can);
+        for &turn in turns {
+            if let Some(event) = sides[usize::from(turn) & 1].next() {
                 to(event);
             }
         }
-        for (((queue, due), side), taken) in queues.iter_mut().zip(&mut due).zip(sides).zip(taken) {
-            queue.put_front(side, taken);
-            *due -= taken;
-        }
-    }
-}
-
-/// Looks at every queue for each run of events that one of them can give at once.
-fn merge_few<T>(queues: &mut [Queue<T>], mut due: Vec<usize>, into: &mut Vec<Event<T>>) {
-    loop {
-        let (mut best, mut other) = (None, None);
-        for (i, queue) in queues.iter().enumerate() {
-            let Some(time) = head(queue, due[i]) else { continue };
-            if best.is_none_or(|best| (time, i) < best) {
-                other = best;
-                best = Some((time, i));
-            } else if other.is_none_or(|other| (time, i) < other) {
-                other = Some((time, i));
-            }
-        }
-        let Some((_, i)) = best else { return };
-        pop_run(&mut queues[i], &mut due[i], i, other, into);
-    }
-}
-
-/// The same with a heap of the queues' earliest events.
-fn merge_many<T>(queues: &mut [Queue<T>], mut due: Vec<usize>, into: &mut Vec<Event<T>>) {
-    let heads = (0..queues.len()).filter_map(|i| Some(Reverse((head(&queues[i], due[i])?, i))));
-    let mut heads: BinaryHeap<_> = heads.collect();
-    while let Some(Reverse((_, i))) = heads.pop() {
-        let other = heads.peek().map(|Reverse(other)| *other);
-        pop_run(&mut queues[i], &mut due[i], i, other, into);
-        if let Some(time) = head(&queues[i], due[i]) {
-            heads.push(Reverse((time, i)));
-        }
-    }
-}
-
-/// Hands out the events of queue `i` that come before `other`, the earliest of another queue.
-fn pop_run<T>(
-    queue: &mut Queue<T>,
-    due: &mut usize,
-    i: usize,
-    other: Option<(Timestamp, usize)>,
-    into: &mut Vec<Event<T>>,
-) {
-    while let Some(time) = head(queue, *due)
-        && other.is_none_or(|other| (time, i) < other)
-    {
-        *due -= queue.pop_some(1, into);
+        let [first, second] = sides;
+        queues[0].put_front(first, taken[0]);
+        queues[1].put_front(second, taken[1]);
+        due = [due[0] - taken[0], due[1] - taken[1]];
     }
 }
 
@@ -579,8 +522,11 @@ mod tests {
                     let promised = merge.watermark();
                     seen.extend(release(&mut merge).into_iter().map(|(_, sent)| sent));
                     assert!(merge.watermark() >= promised);
-                    for time in merge.queues.iter().filter_map(Queue::head) {
-                        assert!(time >= merge.watermark(), "held back below the promise");
+                    for queue in &merge.queues {
+                        let mut head = Vec::new();
+                        queue.times(1, &mut head);
+                        let held = head.iter().all(|time| *time >= merge.watermark());
+                        assert!(held, "held back below the promise");
                     }
                 }
                 Step::Event(..) | Step::Promise(..) => {}

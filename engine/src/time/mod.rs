@@ -12,6 +12,7 @@ mod merge;
 mod reorder;
 mod sort;
 mod timestamp;
+mod turns;
 mod watermark;
 
 pub use clock::{Clock, ManualClock, SystemClock};

@@ -219,7 +219,10 @@ impl<T> Reorder<T> {
             self.sort_head();
         }
         self.debt = 0;
-        let times: Vec<_> = self.head.iter().map(|event| event.time).collect();
+        let mut times = Vec::new();
+        for event in &self.head {
+            times.push(event.time);
+        }
         self.buckets.choose_width(&times, self.len());
         self.head_through = times[Buckets::<T>::size_for(self.len()).min(times.len()) / 2];
         let keep = times.partition_point(|time| *time <= self.head_through);

@@ -4,12 +4,19 @@ use super::Timestamp;
 use crate::event::Event;
 
 /// What a sort needs beside the events, kept from one to the next.
+///
+/// The order is found out from the times alone, so that it is compiled once and not for each type of
+/// payload.
 #[derive(Default)]
 pub(super) struct Scratch {
+    /// Of each event.
+    times: Vec<Timestamp>,
     /// Of each event, the time since the earliest one, above its position.
     keys: Vec<u64>,
     /// Where each bin of keys begins.
     starts: Vec<u32>,
+    /// Of each event, the time and the position: for those that do not fit into keys.
+    pairs: Vec<(Timestamp, usize)>,
 }
 
 /// Fewer events than this are sorted by comparing them.
@@ -34,22 +41,36 @@ impl Scratch {
         if sorted {
             return;
         }
-        let span = offset(last, first);
-        if events.len() < FEW || span.max(events.len() as u64) >> POSITION_BITS != 0 {
-            events.sort_by_key(|event| event.time);
-            return;
+        self.times.clear();
+        for event in events.iter() {
+            self.times.push(event.time);
         }
-        self.order_keys(events, first, span);
-        self.rearrange(events);
+        let position = self.order(first, last);
+        self.rearrange(events, position);
     }
 
-    fn order_keys<T>(&mut self, events: &[Event<T>], first: Timestamp, span: u64) {
+    /// Finds out where each event belongs: the part of the keys that says so.
+    fn order(&mut self, first: Timestamp, last: Timestamp) -> u64 {
+        let (span, count) = (offset(last, first), self.times.len());
+        if count >= FEW && span.max(count as u64) >> POSITION_BITS == 0 {
+            self.order_keys(first, span);
+            return (1 << POSITION_BITS) - 1;
+        }
+        self.pairs.clear();
+        self.pairs.extend(self.times.iter().enumerate().map(|(position, time)| (*time, position)));
+        self.pairs.sort_unstable();
+        self.keys.clear();
+        self.keys.extend(self.pairs.iter().map(|(_, position)| *position as u64));
+        u64::MAX
+    }
+
+    fn order_keys(&mut self, first: Timestamp, span: u64) {
         let span_bits = u64::BITS - span.leading_zeros();
-        let shift = span_bits.saturating_sub(events.len().ilog2() + 1);
+        let shift = span_bits.saturating_sub(self.times.len().ilog2() + 1);
         self.starts.clear();
         self.starts.resize((span >> shift) as usize + 1, 0);
-        for event in events {
-            self.starts[(offset(event.time, first) >> shift) as usize] += 1;
+        for time in &self.times {
+            self.starts[(offset(*time, first) >> shift) as usize] += 1;
         }
         let (mut start, mut fullest) = (0, 0);
         for bin in &mut self.starts {
@@ -57,9 +78,9 @@ impl Scratch {
             start += std::mem::replace(bin, start);
         }
         self.keys.clear();
-        self.keys.resize(events.len(), 0);
-        for (position, event) in events.iter().enumerate() {
-            let offset = offset(event.time, first);
+        self.keys.resize(self.times.len(), 0);
+        for (position, time) in self.times.iter().enumerate() {
+            let offset = offset(*time, first);
             let next = &mut self.starts[(offset >> shift) as usize];
             self.keys[*next as usize] = offset << POSITION_BITS | position as u64;
             *next += 1;
@@ -72,13 +93,13 @@ impl Scratch {
         }
     }
 
-    /// Puts each event where its key stands.
-    fn rearrange<T>(&mut self, events: &mut [Event<T>]) {
+    /// Puts each event where its key, of which `position` says what it was before, stands.
+    fn rearrange<T>(&mut self, events: &mut [Event<T>], position: u64) {
         for start in 0..events.len() {
             // Along the circle of places that begins here, each takes its event from the next.
             let mut place = start;
             loop {
-                let from = self.keys[place] as u32 as usize;
+                let from = (self.keys[place] & position) as usize;
                 self.keys[place] = place as u64;
                 if from == start {
                     break;

@@ -1,12 +1,13 @@
 //! Joins of rows that lie in one window.
 
 use std::hash::Hash;
+use std::time::Duration;
 
 use mizzle_engine::operator::aggregate::Aggregate;
 use mizzle_engine::operator::join::{
     Either, Full, Inner, Left, Matching, PairedRows, Pairs, Right,
 };
-use mizzle_engine::operator::{Consumer, FlatMap, OpId, WindowKind, Windowed};
+use mizzle_engine::operator::{Consumer, FlatMap, OpId, Trigger, Updatable, WindowKind, Windowed};
 use mizzle_engine::state::Codec;
 
 use super::Joining;
@@ -41,6 +42,29 @@ where
     R: Clone + Send + 'static,
     W: WindowKind<Either<L, R>, K>,
     M: Matching<L, R>;
+
+impl<L, R, K, KF, W: Updatable> WindowJoining<L, R, K, KF, W> {
+    /// Keeps each window for `lateness` longer than its end: a late row that belongs to it changes it, and
+    /// what the window gives then comes out at once, marked as [`Corrected`](crate::Phase::Corrected): all of
+    /// its rows, in the place of those that it gave before.
+    pub fn allowed_lateness(self, lateness: Duration) -> WindowJoining<L, R, K, KF, W::Updating> {
+        self.updated(|windows| windows.updated(|updates| updates.allow(lateness)))
+    }
+
+    /// Gives results before a window is over too, marked as [`Early`](crate::Phase::Early): each time all
+    /// rows that the window has so far. Of each sort of trigger there can be one.
+    pub fn early(self, trigger: Trigger) -> WindowJoining<L, R, K, KF, W::Updating> {
+        self.updated(|windows| windows.updated(|updates| updates.early(trigger)))
+    }
+
+    fn updated(
+        self,
+        change: impl FnOnce(W) -> W::Updating,
+    ) -> WindowJoining<L, R, K, KF, W::Updating> {
+        let Self { joining, windows } = self;
+        WindowJoining { joining, windows: change(windows) }
+    }
+}
 
 impl<L, R, K, KF, W> WindowJoining<L, R, K, KF, W>
 where

@@ -383,6 +383,16 @@ fn joined_as(
             let steered = left.with_control(right, None, |latest, change| *latest = Some(change));
             steered.map(|latest, value| joined(Some(value), *latest)).in_order_if(flag).boxed()
         }
+        Join::Window { spec, full } => {
+            let both = left.key_by(key).join(right.key_by(key)).window(windows(spec));
+            if full {
+                let rows = both.full().in_order_if(flag).map(|window| window.value);
+                rows.map(|(left, right)| joined(left, right)).boxed()
+            } else {
+                let rows = both.inner().in_order_if(flag).map(|window| window.value);
+                rows.map(|(left, right)| joined(Some(left), Some(right))).boxed()
+            }
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Joins, by looking at every row that is there.
 
 use super::naive::Timed;
-use super::program::{Join, Value, joined};
+use super::program::{Join, Laid, Value, WindowSpec, joined};
+use super::windows::around;
 
 /// What a join of rows in order gives.
 pub fn evaluate(left: &[Timed], right: &[Timed], join: Join) -> Vec<Timed> {
@@ -18,7 +19,45 @@ pub fn evaluate(left: &[Timed], right: &[Timed], join: Join) -> Vec<Timed> {
             other == key && t - time <= age as i64
         }),
         Join::Control => found(left, right, |_, _| true),
+        Join::Window { spec, full } => windows(&both(left, right, true), spec, full),
     }
+}
+
+/// Rows of one key and window, windows by their ends, their keys by arrival.
+fn windows(rows: &[(bool, Timed)], spec: WindowSpec, full: bool) -> Vec<Timed> {
+    let around = |&(_, (time, _)): &(bool, Timed)| around(Laid::Hopping(spec), time);
+    let mut all: Vec<_> = rows.iter().flat_map(around).collect();
+    all.sort_by_key(|&(start, end)| (end, start));
+    all.dedup();
+    let mut made = Vec::new();
+    for (start, end) in all {
+        let inside: Vec<_> =
+            rows.iter().filter(|(_, row)| (start..end).contains(&row.0)).copied().collect();
+        let mut keys: Vec<u32> = Vec::new();
+        for (_, (_, (key, _))) in &inside {
+            if !keys.contains(key) {
+                keys.push(*key);
+            }
+        }
+        for key in keys {
+            let side = |of_left| {
+                let own =
+                    inside.iter().filter(move |(left, row)| *left == of_left && row.1.0 == key);
+                own.map(|(_, row)| Some(row.1)).collect::<Vec<_>>()
+            };
+            let (mut left, mut right) = (side(true), side(false));
+            if full && left.is_empty() {
+                left.push(None);
+            }
+            if full && right.is_empty() {
+                right.push(None);
+            }
+            for left in &left {
+                made.extend(right.iter().map(|right| (end - 1, joined(*left, *right))));
+            }
+        }
+    }
+    made
 }
 
 /// Rows of both sides by time, of one time those of one side first.

@@ -74,7 +74,7 @@ impl Naive {
         let trust = match join {
             _ if flag => Trust::Exact,
             _ if late || known == Trust::Nothing => Trust::Nothing,
-            Join::Interval { .. } => Trust::Bag,
+            Join::Interval { .. } | Join::Window { .. } => Trust::Bag,
             // Of several rows of one time the last counts.
             Join::AsOf { .. } | Join::Control if known < Trust::Exact => Trust::Nothing,
             Join::AsOf { .. } | Join::Control => Trust::Bag,

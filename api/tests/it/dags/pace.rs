@@ -73,6 +73,7 @@ impl Pace {
             }
             Join::AsOf { age } => *age *= self.unit,
             Join::Control => {}
+            Join::Window { spec, .. } => self.window(spec),
         }
     }
 }

@@ -70,6 +70,8 @@ pub enum Join {
     AsOf { age: u64 },
     /// The second steers the first.
     Control,
+    /// In windows; with rows of windows without the other side, or without.
+    Window { spec: WindowSpec, full: bool },
 }
 
 #[derive(Clone, Copy, Debug)]

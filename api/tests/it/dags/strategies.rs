@@ -110,6 +110,7 @@ fn join() -> impl Strategy<Value = Join> {
             .prop_map(|(lower, width, full)| Join::Interval { lower, upper: lower + width, full }),
         1 => (0u64..20).prop_map(|age| Join::AsOf { age }),
         1 => Just(Join::Control),
+        2 => (window(), any::<bool>()).prop_map(|(spec, full)| Join::Window { spec, full }),
     ]
 }
 

@@ -5,7 +5,7 @@ use super::naive::{Timed, sequence};
 use super::program::*;
 
 /// The windows that hold `time`, by their ends.
-fn around(laid: Laid, time: i64) -> Vec<(i64, i64)> {
+pub fn around(laid: Laid, time: i64) -> Vec<(i64, i64)> {
     match laid {
         Laid::Hopping(WindowSpec { size, hop, offset }) => {
             let (size, hop, offset) = (size as i64, hop as i64, offset as i64);

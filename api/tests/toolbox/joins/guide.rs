@@ -3,7 +3,7 @@
 use mizzle::plan::{Piece, Reorder};
 use mizzle::time::{ManualClock, SignedDuration, Timestamp, Watermarks};
 use mizzle::{BoxedStream, BuildError, Engine, Interval, PushHandle, Query, QueryHandle, Status};
-use mizzle::{Windowed, Windows, source};
+use mizzle::{Phase, Trigger, Windowed, Windows, source};
 
 use super::{GUARD, at, completed, late_unused, ms};
 
@@ -280,4 +280,43 @@ fn a_control_stream_that_is_idle_is_not_waited_for() {
     drop((control, events));
     completed(&query);
     assert_eq!(out.values().last(), Some(&(3, 12)));
+}
+
+#[test]
+fn a_late_row_corrects_what_a_window_join_gave() {
+    for workers in [1, 2, 4] {
+        let engine = Engine::builder().workers(workers).batch(1).build().unwrap();
+        let query = Query::new("corrected");
+        let (left, lefts) = pushed(&query, "left");
+        let (right, rights) = pushed(&query, "right");
+        let key = |row: &Row| row.0;
+        let joined = lefts.key_by(key).join(rights.key_by(key)).window(Windows::tumbling(ms(10)));
+        let joined = joined.allowed_lateness(ms(100)).early(Trigger::events(3)).left();
+        let out = joined.collect();
+        let query = engine.submit(query).unwrap();
+        let reached = |time| {
+            eventually("the watermark", || watermark_of(&query, "window_join") >= at(time));
+        };
+        left.push((1, 1)).unwrap();
+        [&left, &right].into_iter().for_each(|side| side.advance(at(20)));
+        reached(20);
+        // Late, but the window is kept.
+        right.push((1, 2)).unwrap();
+        eventually("the correction", || out.values().len() == 2);
+        left.push((1, 3)).unwrap();
+        eventually("the next one", || out.values().len() == 4);
+        [&left, &right].into_iter().for_each(|side| side.advance(at(200)));
+        reached(200);
+        right.push((1, 4)).unwrap();
+        drop((left, right));
+        completed(&query);
+        let rows: Vec<_> = out.values().into_iter().map(|row| (row.phase, row.value)).collect();
+        let (one, three) = ((1, 1), (1, 3));
+        let corrected = |left, right| (Phase::Corrected, (left, Some(right)));
+        let partner = (1, 2);
+        assert_eq!(rows[0], (Phase::Final, (one, None)));
+        assert_eq!(rows[1], corrected(one, partner));
+        assert_eq!(rows[2..], [corrected(one, partner), corrected(three, partner)]);
+        assert_eq!(late_unused(&query), 1);
+    }
 }

@@ -412,6 +412,8 @@ where
 {
     type State = LaneState<S, P, C::State>;
 
+    const REMEMBERS: bool = true;
+
     const WHOLE_BATCHES: bool = true;
 
     fn state(&self) -> Self::State {

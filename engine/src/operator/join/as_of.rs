@@ -210,6 +210,8 @@ where
 {
     type State = (AsOfState<K, L, R>, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         let found = Found { keys: Slots::default(), ends: Reorder::new() };
         let waiting = Sorted::default();

@@ -87,6 +87,8 @@ where
 {
     type State = (ControlState<S, L, R>, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         let (current, waiting) = (self.initial.clone(), Sorted::default());
         (ControlState { current, waiting, clock: Timestamp::MIN }, self.next.state())

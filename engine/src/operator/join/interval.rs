@@ -354,6 +354,8 @@ where
 {
     type State = State<K, L, R, N::State>;
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         (IntervalState::new(), self.next.state())
     }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::harness::{Element, Input, OperatorHarness, Probe};
-use crate::operator::{Consumer, OpId};
+use crate::operator::{Consumer, OpId, Phase, Trigger, Updatable, WindowKind, Windowed, Windows};
 use crate::state::Codec;
 use crate::time::{SignedDuration, Timestamp};
 
@@ -339,4 +339,58 @@ fn a_control_stream_steers_as_of_its_time() {
         let out: Vec<_> = outcome.events().map(|(t, out)| (t.as_micros(), *out)).collect();
         assert_eq!(out, [(1, (10, 12)), (2, (5, 8)), (3, (5, 6))]);
     }
+}
+
+/// What a join of tumbling windows gives that give early and corrected results too.
+fn windows_with_updates(inputs: &[Input<Item>]) -> (Vec<(Phase, Vec<Joined>)>, u64) {
+    let micros = Duration::from_micros;
+    type Rows = Vec<(Option<(u8, usize)>, Option<(u8, usize)>)>;
+    let harness = OperatorHarness::new(|probe: Probe<Windowed<u8, Rows>>| {
+        let windows = Windows::tumbling(micros(10)).updated(|it| {
+            it.allow(micros(5));
+            it.early(Trigger::events(2));
+        });
+        windows.operator(OpId(1), key, Pairs::new(Full), Some(Codec::new("rows")), probe)
+    });
+    let outcome = harness.restoring().run(inputs);
+    let rows = |rows: &Rows| rows.iter().map(|rows| rows.numbers()).collect();
+    let windows = outcome.values().map(|window| (window.phase, rows(&window.value)));
+    (windows.collect(), outcome.counters.late)
+}
+
+#[test]
+fn a_window_join_is_corrected_by_a_late_row() {
+    let (left, right) = (|number| Either::Left((0, number)), |number| Either::Right((0, number)));
+    let (given, late) = windows_with_updates(&[
+        Input::Event(at(1), left(1)),
+        Input::Watermark(at(10)),
+        Input::LateEvent(at(2), right(2)),
+        Input::LateEvent(at(3), left(3)),
+        Input::Watermark(at(15)),
+        Input::LateEvent(at(4), left(4)),
+        Input::End,
+    ]);
+    let (alone, pair) = ((Some(1), None), (Some(1), Some(2)));
+    let corrected = |rows: &[Joined]| (Phase::Corrected, rows.to_vec());
+    let expected = [
+        (Phase::Final, vec![alone]),
+        // It matches now: all rows of the window come again, in the place of that one.
+        corrected(&[pair]),
+        corrected(&[pair, (Some(3), Some(2))]),
+    ];
+    assert_eq!((given, late), (expected.to_vec(), 1));
+}
+
+#[test]
+fn early_results_of_a_window_join_are_its_rows_so_far() {
+    let (left, right) = (|number| Either::Left((0, number)), |number| Either::Right((0, number)));
+    let (given, late) = windows_with_updates(&[
+        Input::Event(at(1), left(1)),
+        Input::Event(at(2), left(2)),
+        Input::Event(at(3), right(3)),
+        Input::End,
+    ]);
+    let alone = [1, 2].map(|left| (Some(left), None)).to_vec();
+    let pairs = [1, 2].map(|left| (Some(left), Some(3))).to_vec();
+    assert_eq!((given, late), (vec![(Phase::Early, alone), (Phase::Final, pairs)], 0));
 }

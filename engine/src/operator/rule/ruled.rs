@@ -289,6 +289,8 @@ where
 {
     type State = RunOf<T, K, R, N>;
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         let said = Said { events: Vec::new(), before: 0 };
         Run { own: RuledState::new(), said, next: self.next.state() }

@@ -182,6 +182,8 @@ where
 {
     type State = (DrivenState<K, R::Held<A::Acc>>, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         (DrivenState { keys: Keyed::new(), clock: Timestamp::MIN }, self.next.state())
     }

@@ -128,6 +128,8 @@ where
 {
     type State = (WindowState<K, A::Acc>, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         (WindowState::new(), self.next.state())
     }

@@ -86,6 +86,8 @@ where
 {
     type State = StateOf<K, A::Acc, N::State>;
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         self.window.state()
     }

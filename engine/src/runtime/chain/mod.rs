@@ -7,14 +7,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use crate::operator::{Consumer, Cx, Failure, Flow, Lasting, OpId, contained, panic_message};
+use crate::operator::{Cx, Failure, Flow, Lasting, OpId, contained, panic_message};
+use crate::plan::Reorder;
 use crate::source::BadRecord;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
 use super::engine::Shared;
-use super::intake::{Intake, Progress, Pulled};
+use super::intake::{Progress, Pulled};
 use super::pool::{Pool, Task, TaskRef};
 use super::port::Room;
 use super::query::{Inflow, QueryCore};
@@ -22,7 +23,8 @@ use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
 
-use typed::{Load, Taking, Typed, Unwound, Work};
+use typed::{Load, Part, Taking, Unwound};
+pub(super) use typed::{Typed, Work};
 
 /// Events per batch.
 pub const BATCH: usize = 1024;
@@ -52,6 +54,13 @@ pub(super) struct Frame {
     pub rejects: Option<Box<dyn Fn(Vec<BadRecord>, Progress) + Send + Sync>>,
     /// Where its events wait, if they do.
     pub inflow: Option<Arc<dyn Inflow>>,
+}
+
+impl Frame {
+    /// Whether the plan has put `reorder` at the entry of its piece.
+    pub(super) fn reorders(&self, reorder: Reorder) -> bool {
+        self.query.plan.pieces()[self.piece].reorder == reorder
+    }
 }
 
 /// A chain. Its types are behind `Work`.
@@ -92,16 +101,8 @@ struct Remains {
 }
 
 impl Chain {
-    pub(super) fn new<I, C>(frame: Frame, intake: I, consumer: Arc<C>) -> Arc<Self>
-    where
-        I: Intake,
-        C: Consumer<I::Item>,
-    {
-        let work = Typed::new(intake, consumer, frame.exclusive);
-        Self::of(frame, Box::new(work))
-    }
-
-    fn of(frame: Frame, work: Box<dyn Work>) -> Arc<Self> {
+    /// A chain that does `work`.
+    pub(super) fn new(frame: Frame, work: Box<dyn Work>) -> Arc<Self> {
         let mut cx = Cx::default();
         if frame.by_clock {
             cx.by_clock(frame.engine.settings().clock.clone());
@@ -182,7 +183,7 @@ impl Chain {
     fn round(&self, held: &mut Held, cx: &mut Cx) -> Result<bool, Failure> {
         // The clock is read when the first event asks for it: after that was taken.
         cx.begin_batch();
-        let ran = held.work.round(cx, self.taking(held.promised));
+        let ran = held.work.attempt_round(cx, self.taking(held.promised));
         let (mut pulled, progress) = ran.map_err(|unwound| self.unwound(cx, unwound))?;
         self.hand_over_rejects(&mut pulled, progress);
         // What comes for a chain that is over is dropped, and that is the user's.
@@ -272,7 +273,7 @@ impl Chain {
             return self.queue_again(queue);
         }
         let taking = self.taking(held.promised);
-        let (pulled, progress, load) = match held.work.take(taking) {
+        let (pulled, progress, load) = match held.work.attempt_take(taking) {
             Ok((Pulled { failure: Some(message), .. }, _, load)) => {
                 self.warn(contained(|| drop(load)));
                 self.fail(self.head_failure(message), held.position);
@@ -329,7 +330,9 @@ impl Chain {
             self.fail(failure, *position);
             // Nothing of the batch gets out; what is let go of is the user's.
             self.warn(contained(|| cx.outbox.clear()));
-            load.reset().into_iter().for_each(|message| self.warn(message));
+            for part in [Part::Batch, Part::State] {
+                self.warn(contained(|| load.let_go(part)));
+            }
         }
         self.account_operators(cx);
         self.tickets().retire(ticket, remains, |remains| self.commit(remains));
@@ -346,7 +349,7 @@ impl Chain {
         }
         self.warn(contained(|| drop(remains)));
         if progress.flow.is_over() {
-            let message = self.held.lock().work.close();
+            let message = contained(|| self.held.lock().work.close());
             self.warn(message);
             self.token.finish();
             self.close_ticket();
@@ -408,8 +411,8 @@ impl Chain {
 
     /// Drops what waits and what is kept. It is the user's, so that may panic: what each said then.
     fn let_go(&self, held: &mut Held, cx: Cx) -> [Option<String>; 4] {
-        let closed = held.work.close();
-        let [batch, state] = held.work.clear();
+        let closed = contained(|| held.work.close());
+        let [batch, state] = [Part::Batch, Part::State].map(|part| held.work.drop_part(part));
         [closed, batch, state, contained(|| drop(cx))]
     }
 
@@ -425,11 +428,11 @@ impl Drop for Chain {
     /// What is dropped is the user's, and whoever refers to the chain last may be a worker.
     fn drop(&mut self) {
         let mut held = self.held.lock();
-        let [intake, consumer] = held.work.dismantle();
+        let parts = [Part::Intake, Part::Operators].map(|part| held.work.drop_part(part));
         let kept = std::mem::take(&mut held.kept);
         drop(held);
         let kept = contained(|| drop(kept));
-        [intake, consumer, kept].into_iter().for_each(|message| self.warn(message));
+        parts.into_iter().chain([kept]).for_each(|message| self.warn(message));
     }
 }
 

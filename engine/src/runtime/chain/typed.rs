@@ -34,13 +34,30 @@ pub struct Taking {
     pub promised: Progress,
 }
 
+/// Something of the user's that a chain lets go of.
+#[derive(Clone, Copy)]
+pub enum Part {
+    /// The rest of a batch.
+    Batch,
+    /// The operators' state.
+    State,
+    /// What the intake holds back.
+    Intake,
+    /// What operators have captured.
+    Operators,
+}
+
 /// The intake, the operators and, in an exclusive chain, their state. Belongs to the holder of the token.
+///
+/// What panics in here is caught outside, where that is compiled once.
 pub trait Work: Send {
-    /// Takes a batch and runs it, in an exclusive chain.
-    fn round(&mut self, cx: &mut Cx, taking: Taking) -> Result<(Pulled, Progress), Unwound>;
+    /// Takes a batch and runs it, in an exclusive chain. Should it unwind, `at_work` tells whether the
+    /// operators were at work, and the rest of the batch is yet to be let go of.
+    fn round(&mut self, cx: &mut Cx, taking: Taking, at_work: &Cell<bool>) -> (Pulled, Progress);
 
     /// Takes a batch, in a concurrent chain; without one if nothing has come and nothing is promised.
-    fn take(&mut self, taking: Taking) -> Result<(Pulled, Progress, Option<Load>), Unwound>;
+    /// Should it unwind, the batch is yet to be let go of.
+    fn take(&mut self, taking: Taking) -> (Pulled, Progress, Option<Load>);
 
     /// An exclusive chain is about to let go of the token. `true`: it must look again at once.
     fn rest(&mut self) -> bool;
@@ -51,14 +68,42 @@ pub trait Work: Send {
     /// How many events the intake holds back, and the input that holds the watermark back.
     fn held(&self) -> (usize, Option<usize>);
 
-    /// Nothing more is wanted of the intake. What the user's code said if it panicked.
-    fn close(&mut self) -> Option<String>;
+    /// Nothing more is wanted of the intake.
+    fn close(&mut self);
 
-    /// Drops what waits and the state, which are the user's too.
-    fn clear(&mut self) -> [Option<String>; 2];
+    /// Drops `part`.
+    fn let_go(&mut self, part: Part);
+}
 
-    /// Drops the rest: what the intake holds back and what operators have captured.
-    fn dismantle(&mut self) -> [Option<String>; 2];
+impl dyn Work {
+    /// As [`round`](Work::round), with a panic caught.
+    pub fn attempt_round(
+        &mut self,
+        cx: &mut Cx,
+        taking: Taking,
+    ) -> Result<(Pulled, Progress), Unwound> {
+        let at_work = Cell::new(false);
+        let ran = catch_unwind(AssertUnwindSafe(|| self.round(cx, taking, &at_work)));
+        ran.map_err(|payload| self.unwound(payload, at_work.get()))
+    }
+
+    /// As [`take`](Work::take), with a panic caught.
+    pub fn attempt_take(
+        &mut self,
+        taking: Taking,
+    ) -> Result<(Pulled, Progress, Option<Load>), Unwound> {
+        let taken = catch_unwind(AssertUnwindSafe(|| self.take(taking)));
+        taken.map_err(|payload| self.unwound(payload, false))
+    }
+
+    fn unwound(&mut self, payload: Box<dyn Any + Send>, at_work: bool) -> Unwound {
+        Unwound { payload, at_work, dropped: self.drop_part(Part::Batch) }
+    }
+
+    /// As [`let_go`](Work::let_go): what the user's code said if it panicked.
+    pub fn drop_part(&mut self, part: Part) -> Option<String> {
+        contained(|| self.let_go(part))
+    }
 }
 
 /// A batch of a concurrent chain on its way, with a state of its own.
@@ -72,8 +117,8 @@ pub trait Job: Send {
     /// The end of the batch, as [`end_batch`].
     fn end(&mut self, cx: &mut Cx, before: Progress, now: Progress);
 
-    /// A panic has unwound: drops what is left, and begins with a new state.
-    fn reset(&mut self) -> [Option<String>; 2];
+    /// A panic has unwound: drops what is left of the batch, or the state, to begin with a new one.
+    fn let_go(&mut self, part: Part);
 }
 
 /// A batch on its way.
@@ -94,16 +139,17 @@ pub struct Typed<I: Intake, C: Consumer<I::Item>> {
     /// Taken out only when the chain is dropped, as the operators are.
     intake: Option<I>,
     consumer: Option<Arc<C>>,
-    /// What an exclusive chain takes at a time: kept from run to run while there is more.
-    batch: Option<Box<Batch<I::Item>>>,
+    /// What is being taken: its room is kept from run to run while there is more.
+    batch: Batch<I::Item>,
     /// Of an exclusive chain.
     state: Option<C::State>,
 }
 
 impl<I: Intake, C: Consumer<I::Item>> Typed<I, C> {
     pub fn new(intake: I, consumer: Arc<C>, exclusive: bool) -> Self {
+        assert!(exclusive || !C::REMEMBERS, "what remembers something is run by one at a time");
         let state = exclusive.then(|| consumer.state());
-        Self { intake: Some(intake), consumer: Some(consumer), batch: None, state }
+        Self { intake: Some(intake), consumer: Some(consumer), batch: Batch::default(), state }
     }
 
     fn intake(&self) -> &I {
@@ -176,75 +222,56 @@ fn pass_on_ending(intake: &mut impl Intake, taking: Taking) {
 }
 
 impl<I: Intake, C: Consumer<I::Item>> Work for Typed<I, C> {
-    fn round(&mut self, cx: &mut Cx, taking: Taking) -> Result<(Pulled, Progress), Unwound> {
-        let Self { intake, consumer, batch: kept, state } = self;
+    fn round(&mut self, cx: &mut Cx, taking: Taking, at_work: &Cell<bool>) -> (Pulled, Progress) {
+        let Self { intake, consumer, batch, state } = self;
         let intake = intake.as_mut().expect(COMPLETE);
         let consumer = consumer.as_deref().expect(COMPLETE);
         let state = state.as_mut().expect("an exclusive chain has a state");
-        let mut fresh = Batch::default();
-        let batch = kept.as_deref_mut().unwrap_or(&mut fresh);
-        let at_work = Cell::new(false);
-        let ran = catch_unwind(AssertUnwindSafe(|| {
-            pass_on_ending(intake, taking);
-            let mut before = taking.promised;
-            let standing = intake.standing();
-            if standing > before.watermark {
-                before.watermark = standing;
-                consumer.watermark(state, cx, standing);
-            }
-            let both = (&mut *intake, consumer);
-            let mut pulled =
-                Self::run_fused(both, taking.budget, batch, (&mut *state, &mut *cx), &at_work);
-            let ending = AtWork(&at_work);
-            if !batch.is_empty() {
-                run_batch(consumer, state, cx, batch);
-            }
-            let progress = intake.progress();
-            cx.born = pulled.born;
-            end_batch(consumer, state, cx, (before, progress));
-            if !pulled.notes.is_empty() {
-                for note in pulled.notes.drain(..) {
-                    consumer.note(state, cx, note);
-                }
-                consumer.flush(state, cx);
-            }
-            std::mem::forget(ending);
-            (pulled, progress)
-        }));
-        let mut dropped = None;
-        match &ran {
-            Ok((pulled, _)) if pulled.more => {
-                kept.get_or_insert_with(|| Box::new(fresh));
-            }
-            // Without input no buffer is kept.
-            Ok(_) => *kept = None,
-            Err(_) => dropped = contained(|| drop((kept.take(), fresh))),
+        pass_on_ending(intake, taking);
+        let mut before = taking.promised;
+        let standing = intake.standing();
+        if standing > before.watermark {
+            before.watermark = standing;
+            consumer.watermark(state, cx, standing);
         }
-        ran.map_err(|payload| Unwound { payload, at_work: at_work.get(), dropped })
+        let both = (&mut *intake, consumer);
+        let mut pulled =
+            Self::run_fused(both, taking.budget, batch, (&mut *state, &mut *cx), at_work);
+        let ending = AtWork(at_work);
+        if !batch.is_empty() {
+            run_batch(consumer, state, cx, batch);
+        }
+        let progress = intake.progress();
+        cx.born = pulled.born;
+        end_batch(consumer, state, cx, (before, progress));
+        if !pulled.notes.is_empty() {
+            for note in pulled.notes.drain(..) {
+                consumer.note(state, cx, note);
+            }
+            consumer.flush(state, cx);
+        }
+        if !pulled.more {
+            // Without input no buffer is kept.
+            *batch = Batch::default();
+        }
+        std::mem::forget(ending);
+        (pulled, progress)
     }
 
-    fn take(&mut self, taking: Taking) -> Result<(Pulled, Progress, Option<Load>), Unwound> {
-        let intake = self.intake.as_mut().expect(COMPLETE);
-        let mut batch = Batch::default();
-        let taken = catch_unwind(AssertUnwindSafe(|| {
-            pass_on_ending(intake, taking);
-            let pulled = intake.take(taking.budget, &mut batch);
-            (pulled, intake.progress())
-        }));
-        match taken {
-            Ok((pulled, progress)) => {
-                let news = !batch.is_empty() || progress != taking.promised;
-                let consumer = self.consumer.as_ref().expect(COMPLETE);
-                let load = || -> Load {
-                    Box::new(Ticketed { batch, state: None, consumer: consumer.clone() })
-                };
-                Ok((pulled, progress, news.then(load)))
-            }
-            Err(payload) => {
-                let dropped = contained(|| drop(batch));
-                Err(Unwound { payload, at_work: false, dropped })
-            }
+    fn take(&mut self, taking: Taking) -> (Pulled, Progress, Option<Load>) {
+        if const { C::REMEMBERS } {
+            unreachable!("a chain that remembers something is exclusive");
         }
+        let intake = self.intake.as_mut().expect(COMPLETE);
+        pass_on_ending(intake, taking);
+        let pulled = intake.take(taking.budget, &mut self.batch);
+        let progress = intake.progress();
+        if self.batch.is_empty() && progress == taking.promised {
+            return (pulled, progress, None);
+        }
+        let batch = std::mem::take(&mut self.batch);
+        let consumer = self.consumer.clone().expect(COMPLETE);
+        (pulled, progress, Some(Box::new(Ticketed { batch, state: None, consumer })))
     }
 
     fn rest(&mut self) -> bool {
@@ -262,16 +289,17 @@ impl<I: Intake, C: Consumer<I::Item>> Work for Typed<I, C> {
         (self.intake().held(), self.intake().holding())
     }
 
-    fn close(&mut self) -> Option<String> {
-        contained(|| self.intake.as_mut().expect(COMPLETE).close())
+    fn close(&mut self) {
+        self.intake.as_mut().expect(COMPLETE).close();
     }
 
-    fn clear(&mut self) -> [Option<String>; 2] {
-        [contained(|| self.batch = None), contained(|| self.state = None)]
-    }
-
-    fn dismantle(&mut self) -> [Option<String>; 2] {
-        [contained(|| self.intake = None), contained(|| self.consumer = None)]
+    fn let_go(&mut self, part: Part) {
+        match part {
+            Part::Batch => self.batch = Batch::default(),
+            Part::State => self.state = None,
+            Part::Intake => self.intake = None,
+            Part::Operators => self.consumer = None,
+        }
     }
 }
 
@@ -306,7 +334,11 @@ impl<T: Send + 'static, C: Consumer<T>> Job for Ticketed<T, C> {
         end_batch(consumer, state, cx, (before, now));
     }
 
-    fn reset(&mut self) -> [Option<String>; 2] {
-        [contained(|| self.batch.clear()), contained(|| self.state = None)]
+    fn let_go(&mut self, part: Part) {
+        match part {
+            Part::Batch => self.batch.clear(),
+            Part::State => self.state = None,
+            Part::Intake | Part::Operators => {}
+        }
     }
 }

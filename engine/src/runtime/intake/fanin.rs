@@ -87,17 +87,8 @@ impl<T> Fanin<T> {
 
     /// What an input says after its events.
     pub(super) fn promise(&mut self, input: usize, watermark: Timestamp, flow: Flow) {
-        let inputs = self.inputs_mut();
-        if flow == Flow::Active {
-            inputs.active(input);
-        }
-        inputs.advance(input, watermark);
-        match flow {
-            Flow::Active => {}
-            Flow::Idle => inputs.idle(input),
-            Flow::Ended => inputs.finish(input),
-            Flow::Halted => self.halted += 1,
-        }
+        self.halted += usize::from(flow == Flow::Halted);
+        promise(self.inputs_mut(), input, watermark, flow);
     }
 
     /// Lets go of what nothing can come before any more.
@@ -122,12 +113,7 @@ impl<T> Fanin<T> {
     /// A merge that has to hold too much cannot go on.
     pub(super) fn check(&self, pulled: &mut Pulled) {
         if self.held() > self.cap {
-            pulled.failure = Some(format!(
-                "a union holds {} events while it waits for input {}: more than the cap of {}",
-                self.held(),
-                self.inputs().holding().map_or_else(|| "none".to_owned(), |i| i.to_string()),
-                self.cap
-            ));
+            too_much(pulled, self.held(), self.cap, self.inputs());
         }
     }
 
@@ -141,17 +127,41 @@ impl<T> Fanin<T> {
 
     /// The promise of all together.
     pub(super) fn progress(&self) -> Progress {
-        let inputs = self.inputs();
-        let all_over = self.halted + inputs.ended() == inputs.len();
-        let flow = match inputs.status() {
-            _ if self.halted > 0 && all_over => Flow::Halted,
-            Status::Active => Flow::Active,
-            Status::Idle => Flow::Idle,
-            Status::Ended => Flow::Ended,
-        };
-        // The end promises everything; what had been promised before it is passed on first, the same
-        // whichever input ended last.
-        let watermark = if flow == Flow::Ended { inputs.newest() } else { inputs.watermark() };
-        Progress { watermark, flow }
+        progress(self.inputs(), self.halted)
     }
+}
+
+// What follows does not depend on the payload: it is compiled once.
+
+fn too_much(pulled: &mut Pulled, held: usize, cap: usize, inputs: &Inputs) {
+    let holding = inputs.holding().map_or_else(|| "none".to_owned(), |i| i.to_string());
+    pulled.failure = Some(format!(
+        "a union holds {held} events while it waits for input {holding}: more than the cap of {cap}"
+    ));
+}
+
+fn promise(inputs: &mut Inputs, input: usize, watermark: Timestamp, flow: Flow) {
+    if flow == Flow::Active {
+        inputs.active(input);
+    }
+    inputs.advance(input, watermark);
+    match flow {
+        Flow::Active | Flow::Halted => {}
+        Flow::Idle => inputs.idle(input),
+        Flow::Ended => inputs.finish(input),
+    }
+}
+
+fn progress(inputs: &Inputs, halted: usize) -> Progress {
+    let all_over = halted + inputs.ended() == inputs.len();
+    let flow = match inputs.status() {
+        _ if halted > 0 && all_over => Flow::Halted,
+        Status::Active => Flow::Active,
+        Status::Idle => Flow::Idle,
+        Status::Ended => Flow::Ended,
+    };
+    // The end promises everything; what had been promised before it is passed on first, the same
+    // whichever input ended last.
+    let watermark = if flow == Flow::Ended { inputs.newest() } else { inputs.watermark() };
+    Progress { watermark, flow }
 }

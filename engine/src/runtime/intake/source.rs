@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Intake, Progress, Pulled};
 use crate::event::{Batch, Event};
 use crate::operator::Flow;
+use crate::runtime::assemble::Readable;
 use crate::runtime::pool::Task;
 use crate::runtime::query::QueryCore;
 use crate::source::{Pull, Source, SourceCx};
@@ -17,10 +18,9 @@ use crate::time::{Clock, Timestamp};
 #[derive(Default)]
 pub(in crate::runtime) struct SourceWaker(OnceLock<Weak<dyn Task>>);
 
-impl SourceWaker {
-    /// Says which chain that is.
-    pub(in crate::runtime) fn attach(&self, task: Weak<dyn Task>) {
-        let attached = self.0.set(task);
+impl Readable for SourceWaker {
+    fn attach(&self, chain: Weak<dyn Task>, _: usize) {
+        let attached = self.0.set(chain);
         assert!(attached.is_ok(), "a source is read by one chain");
     }
 }

@@ -1,16 +1,29 @@
 //! From a shared source, and from subscriptions to one, to chains.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::operator::{Consumer, OpId};
 use crate::plan::Head;
-use crate::runtime::assemble::Assembler;
-use crate::runtime::chain::{Chain, Frame};
+use crate::runtime::assemble::{Assembler, Readable};
+use crate::runtime::chain::Frame;
 use crate::runtime::intake::{Intake, KeyIntake, LogIntake, Sorted};
 use crate::runtime::pool::Task;
 use crate::runtime::port::Room;
 
-use super::{KeySubscription, Log, Publish, Reader, Terms};
+use super::{KeySubscription, Log, Publish, Reader, Seat, Terms};
+
+/// A seat that is read.
+struct OfKey<T> {
+    seat: Arc<dyn Seat<T>>,
+    /// Whether every watermark wakes the chain.
+    follows: bool,
+}
+
+impl<T: 'static> Readable for OfKey<T> {
+    fn attach(&self, chain: Weak<dyn Task>, _: usize) {
+        self.seat.attach(chain, self.follows);
+    }
+}
 
 impl Assembler {
     /// The end of a shared source's chain: publishes on `log` as operator `op`.
@@ -34,12 +47,7 @@ impl Assembler {
         let cursor = log.subscribe(self.reader(segment, terms));
         frame.inflow = Some(cursor.clone());
         let intake = self.sorted(&frame, LogIntake::new(cursor.clone()));
-        self.pending.push(Box::new(move || {
-            let chain = Chain::new(frame, intake, Arc::new(consumer));
-            let task: Arc<dyn Task> = chain.clone();
-            cursor.attach(Arc::downgrade(&task));
-            chain
-        }));
+        self.chain_of(frame, cursor, intake, consumer);
     }
 
     /// As `subscribed`, for what is published of one key.
@@ -58,12 +66,7 @@ impl Assembler {
         frame.inflow = Some(seat.clone());
         let follows = self.plan().pieces().len() > 1;
         let intake = self.sorted(&frame, KeyIntake::new(seat.clone()));
-        self.pending.push(Box::new(move || {
-            let chain = Chain::new(frame, intake, Arc::new(consumer));
-            let task: Arc<dyn Task> = chain.clone();
-            seat.attach(Arc::downgrade(&task), follows);
-            chain
-        }));
+        self.chain_of(frame, Arc::new(OfKey { seat, follows }), intake, consumer);
     }
 
     fn reader(&self, segment: usize, Terms { lag, lease }: Terms) -> Reader {

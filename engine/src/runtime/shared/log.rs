@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use crate::event::Batch;
 use crate::operator::Flow;
+use crate::runtime::assemble::Readable;
 use crate::runtime::engine::Shared;
 use crate::runtime::intake::Progress;
 use crate::runtime::pool::{Task, TaskRef};
@@ -397,11 +398,13 @@ pub(crate) struct Cursor<T> {
     reader: Arc<Reader>,
 }
 
-impl<T: Send + Sync + 'static> Cursor<T> {
-    pub(super) fn attach(&self, task: Weak<dyn Task>) {
-        self.reader.attach(task);
+impl<T: Send + Sync + 'static> Readable for Cursor<T> {
+    fn attach(&self, chain: Weak<dyn Task>, _: usize) {
+        self.reader.attach(chain);
     }
+}
 
+impl<T: Send + Sync + 'static> Cursor<T> {
     fn is_mine(&self, place: &Place) -> bool {
         Arc::ptr_eq(&place.reader, &self.reader)
     }

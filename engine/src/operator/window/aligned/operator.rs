@@ -343,6 +343,8 @@ where
 {
     type State = (AlignedState<K, A::Acc>, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         (AlignedState::new(), self.next.state())
     }

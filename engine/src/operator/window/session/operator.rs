@@ -266,6 +266,8 @@ where
 {
     type State = (SessionState<K, A::Acc>, N::State);
 
+    const REMEMBERS: bool = true;
+
     fn state(&self) -> Self::State {
         (SessionState::new(), self.next.state())
     }
