@@ -306,7 +306,10 @@ mod tests {
         let arrived = ports.iter().map(|port| {
             let mut packets = VecDeque::new();
             port.take(usize::MAX, &mut packets);
-            packets.into_iter().flat_map(|packet| packet.batch.on_time().unwrap()).collect()
+            packets
+                .into_iter()
+                .flat_map(|packet| packet.load.into_batch().on_time().unwrap())
+                .collect()
         });
         arrived.collect()
     }

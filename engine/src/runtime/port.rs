@@ -19,7 +19,7 @@ pub struct Packet<T> {
     /// Which of the port's inputs sent it.
     pub input: u16,
     /// The events, in order.
-    pub batch: Batch<T>,
+    pub load: Load<T>,
     /// The input's promise after these events.
     pub watermark: Timestamp,
     /// How the input goes on.
@@ -28,6 +28,41 @@ pub struct Packet<T> {
     pub born: u64,
     /// What is said to the chain's first operator behind all that.
     pub notes: Vec<Note>,
+}
+
+/// The events of a packet.
+pub enum Load<T> {
+    /// Each with its time.
+    Batch(Batch<T>),
+    /// From a producer outside the engine: their values as that has laid them out, which so need not be
+    /// moved on its thread, and their times. As many of the one as of the other.
+    Apart(Vec<Timestamp>, Vec<T>),
+}
+
+impl<T> Load<T> {
+    /// How many events it holds.
+    pub fn len(&self) -> usize {
+        match self {
+            Load::Batch(batch) => batch.len(),
+            Load::Apart(_, values) => values.len(),
+        }
+    }
+
+    /// Whether it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The events, each with its time.
+    pub fn into_batch(self) -> Batch<T> {
+        match self {
+            Load::Batch(batch) => batch,
+            Load::Apart(times, values) => {
+                let events = times.into_iter().zip(values);
+                events.map(|(time, value)| Event::new(time, value)).collect::<Vec<_>>().into()
+            }
+        }
+    }
 }
 
 /// Notes that are heeded at one go.
@@ -39,13 +74,27 @@ const NO_INPUT: u16 = u16::MAX;
 impl<T> Packet<T> {
     /// A packet without events.
     pub fn promise(input: u16, watermark: Timestamp, flow: Flow) -> Self {
-        Self { input, batch: Batch::default(), watermark, flow, born: 0, notes: Vec::new() }
+        let load = Load::Batch(Batch::default());
+        Self { input, load, watermark, flow, born: 0, notes: Vec::new() }
     }
 
     /// A packet of events that promises nothing.
     pub fn of(batch: Batch<T>, born: u64) -> Self {
+        Self::loaded(Load::Batch(batch), born)
+    }
+
+    /// A packet of what a producer outside the engine has pushed.
+    pub fn loaded(load: Load<T>, born: u64) -> Self {
         let (watermark, flow) = (Timestamp::MIN, Flow::Active);
-        Self { input: 0, batch, watermark, flow, born, notes: Vec::new() }
+        Self { input: 0, load, watermark, flow, born, notes: Vec::new() }
+    }
+
+    /// Whether it holds nothing but the events, their times apart.
+    pub fn is_apart(&self) -> bool {
+        matches!(self.load, Load::Apart(..))
+            && self.watermark == Timestamp::MIN
+            && self.flow == Flow::Active
+            && self.notes.is_empty()
     }
 
     /// Whether it holds nothing but notes.
@@ -164,10 +213,10 @@ impl<T> Port<T> {
             return false;
         }
         let was_empty = queue.packets.is_empty();
-        self.add_depth(packet.batch.len());
+        self.add_depth(packet.load.len());
         match queue.packets.back_mut() {
             Some(last)
-                if packet.batch.is_empty()
+                if packet.load.is_empty()
                     && last.input == packet.input
                     && last.notes.is_empty()
                     && !last.flow.is_over() =>
@@ -221,12 +270,10 @@ impl<T> Port<T> {
         let was_empty = queue.packets.is_empty();
         self.add_depth(1);
         match queue.packets.back_mut() {
-            Some(last)
-                if last.batch.len() < most
-                    && last.watermark == Timestamp::MIN
-                    && last.notes.is_empty() =>
+            Some(Packet { load: Load::Batch(batch), watermark: Timestamp::MIN, notes, .. })
+                if batch.len() < most && notes.is_empty() =>
             {
-                last.batch.push(event, false);
+                batch.push(event, false);
             }
             _ => {
                 queue.packets.push_back(Packet::of(Batch::from(vec![event]), born()));
@@ -249,7 +296,7 @@ impl<T> Port<T> {
             return Err((Refusal::Full, packet));
         }
         let was_empty = queue.packets.is_empty();
-        self.add_depth(packet.batch.len());
+        self.add_depth(packet.load.len());
         queue.packets.push_back(packet);
         drop(queue);
         if was_empty {
@@ -284,7 +331,7 @@ impl<T> Port<T> {
         let mut taken = 0;
         while taken < budget {
             let Some(packet) = queue.packets.pop_front() else { break };
-            taken += packet.batch.len();
+            taken += packet.load.len();
             into.push_back(packet);
         }
         let more = !queue.packets.is_empty();

@@ -7,7 +7,7 @@ use super::fanin::Fanin;
 use super::{Intake, Progress, Pulled};
 use crate::event::{Batch, Event};
 use crate::operator::Flow;
-use crate::runtime::port::{Packet, Port};
+use crate::runtime::port::{Load, Packet, Port};
 use crate::runtime::query::QueryCore;
 use crate::time::Timestamp;
 
@@ -30,8 +30,18 @@ impl<T: Send + 'static> InboxIntake<T> {
 
     /// Takes in what has arrived: into `out` what needs no merge.
     fn receive(&mut self, budget: usize, out: &mut Batch<T>) -> Pulled {
+        let more = self.fetch(budget);
+        self.unpack(more, out)
+    }
+
+    /// Sees to it that there are packets, if any have come. Whether there is more in the port.
+    fn fetch(&mut self, budget: usize) -> bool {
         // What was left behind comes first. Whether the port has more is not known then.
-        let more = !self.packets.is_empty() || self.port.take(budget, &mut self.packets);
+        !self.packets.is_empty() || self.port.take(budget, &mut self.packets)
+    }
+
+    /// Takes in what has been fetched; there is `more` in the port.
+    fn unpack(&mut self, more: bool, out: &mut Batch<T>) -> Pulled {
         let mut pulled = Pulled { more, ..Pulled::default() };
         while let Some(packet) = self.packets.pop_front() {
             if pulled.born == 0 {
@@ -40,7 +50,7 @@ impl<T: Send + 'static> InboxIntake<T> {
             let (is_notes, input) = (packet.is_notes(), usize::from(packet.input));
             let promises = self.from_outside && packet.watermark > Timestamp::MIN;
             if !is_notes {
-                self.inputs.accept(input, packet.batch, out, &mut pulled);
+                self.inputs.accept(input, packet.load.into_batch(), out, &mut pulled);
                 self.inputs.promise(input, packet.watermark, packet.flow);
             }
             let notes = !packet.notes.is_empty();
@@ -113,12 +123,9 @@ impl<T: Send + 'static> PushIntake<T> {
         let inbox = InboxIntake { from_outside: true, ..inbox };
         Self { inbox, query, ending: None, drained: false }
     }
-}
 
-impl<T: Send + 'static> Intake for PushIntake<T> {
-    type Item = T;
-
-    fn take(&mut self, budget: usize, batch: &mut Batch<T>) -> Pulled {
+    /// Looks whether the query has been told to end.
+    fn see_ending(&mut self) {
         if self.ending.is_none() {
             self.ending = self.query.control.ending();
             if self.ending.is_some() {
@@ -126,7 +133,43 @@ impl<T: Send + 'static> Intake for PushIntake<T> {
                 self.inbox.port.seal();
             }
         }
+    }
+}
+
+impl<T: Send + 'static> Intake for PushIntake<T> {
+    type Item = T;
+
+    fn take(&mut self, budget: usize, batch: &mut Batch<T>) -> Pulled {
+        self.see_ending();
         let pulled = self.inbox.take(budget, batch);
+        self.drained = self.ending.is_some() && !pulled.more;
+        pulled
+    }
+
+    /// Where nothing but batches has been pushed, values and times meet only here.
+    #[inline]
+    fn pull(
+        &mut self,
+        budget: usize,
+        batch: &mut Batch<T>,
+        run: &mut impl FnMut(Event<T>, bool),
+    ) -> Pulled {
+        self.see_ending();
+        let more = self.inbox.fetch(budget);
+        let pulled = if self.inbox.packets.iter().all(Packet::is_apart) {
+            let mut pulled = Pulled { more, ..Pulled::default() };
+            while let Some(packet) = self.inbox.packets.pop_front() {
+                let Load::Apart(times, values) = packet.load else { continue };
+                pulled.taken += values.len() as u64;
+                pulled.born = if pulled.born == 0 { packet.born } else { pulled.born };
+                for (time, value) in times.into_iter().zip(values) {
+                    run(Event::new(time, value), false);
+                }
+            }
+            pulled
+        } else {
+            self.inbox.unpack(more, batch)
+        };
         self.drained = self.ending.is_some() && !pulled.more;
         pulled
     }
