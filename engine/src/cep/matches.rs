@@ -8,7 +8,7 @@ use super::offer::{Accepted, Turn};
 use super::program::Program;
 use super::run::{At, Run};
 use super::{Report, Starts};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, is_due};
 
 /// The partial matches of a key, and their events.
 #[derive(Clone, Serialize, Deserialize)]
@@ -33,6 +33,11 @@ pub enum Found<'a, E> {
 pub struct Room {
     pub(super) runs: Vec<Run>,
     pub(super) accepted: Vec<Accepted>,
+}
+
+/// The time `length` microseconds after another.
+pub(super) fn after(time: Timestamp, length: i64) -> Timestamp {
+    Timestamp::from_micros(time.as_micros().saturating_add(length))
 }
 
 impl Room {
@@ -145,9 +150,6 @@ impl<E> Program<E> {
     }
 
     fn run_due(&self, run: &Run) -> Option<Timestamp> {
-        let after = |time: Timestamp, length: i64| {
-            Timestamp::from_micros(time.as_micros().saturating_add(length))
-        };
         let waits = run.tokens.iter().filter_map(|token| match token.at {
             At::Waiting { due, .. } => Some(due),
             _ => None,
@@ -175,7 +177,7 @@ impl<E> Program<E> {
         found: &mut impl FnMut(Timestamp, Found<'_, E>),
     ) -> Dropped {
         let mut dropped = Dropped::default();
-        while let Some(due) = self.due(matches).filter(|&due| due <= clock)
+        while let Some(due) = self.due(matches).filter(|&due| is_due(due, clock))
             && !(ending && due == Timestamp::MAX)
         {
             self.come(matches, room, due, ending, &mut dropped, &mut |what| found(due, what));
@@ -197,7 +199,7 @@ impl<E> Program<E> {
         let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), due, *seq as u32);
         turn.ending = ending;
         for mut run in runs.drain(..) {
-            let waits = self.run_due(&run).is_some_and(|own| own <= due);
+            let waits = self.run_due(&run).is_some_and(|own| is_due(own, due));
             if !waits || run.is_accepted() {
                 turn.runs.push(run);
             } else if self.is_over(&run, due) {
@@ -205,7 +207,7 @@ impl<E> Program<E> {
             } else {
                 for token in &mut run.tokens {
                     if let At::Waiting { wait, due: own } = token.at
-                        && own <= due
+                        && is_due(own, due)
                     {
                         let state = self.waits[wait as usize].next;
                         token.at = At::Entering { state };
@@ -225,8 +227,7 @@ impl<E> Program<E> {
     /// Whether a run's own time is over at `clock`.
     fn is_over(&self, run: &Run, clock: Timestamp) -> bool {
         let over = |since: Timestamp, length: Option<i64>| {
-            length
-                .is_some_and(|length| since.as_micros().saturating_add(length) <= clock.as_micros())
+            length.is_some_and(|length| is_due(after(since, length), clock))
         };
         run.began != u64::MAX
             && (over(run.start, self.options.within) || over(run.last, self.options.within_each))

@@ -2,6 +2,7 @@
 
 use super::arena::{Arena, Bound, NIL};
 use super::expr::Contiguity;
+use super::matches::after;
 use super::program::{Leaf, Op, Program, Region};
 use super::run::{At, Run, Token};
 use crate::time::Timestamp;
@@ -303,8 +304,7 @@ impl<E> Program<E> {
             }
             Op::Wait(wait) => {
                 let length = self.waits[wait as usize].length;
-                let due = Timestamp::from_micros(turn.now.as_micros().saturating_add(length));
-                let due = if turn.ending { Timestamp::MAX } else { due };
+                let due = if turn.ending { Timestamp::MAX } else { after(turn.now, length) };
                 run.tokens[at].at = At::Waiting { wait, due };
                 self.offer(run, turn);
             }

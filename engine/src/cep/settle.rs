@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use super::arena::Bound;
-use super::matches::{Dropped, Found};
+use super::matches::{Dropped, Found, after};
 use super::offer::{Accepted, Turn};
 use super::program::Program;
 use super::run::{At, Run};
 use super::{AtCap, Consume, Report, Skip};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, is_due};
 
 /// What a match drops.
 struct Cut {
@@ -148,7 +148,7 @@ impl<E> Program<E> {
     /// Whether a match that begins at `start` is decided at `clock` whatever may come.
     fn is_decided_by(&self, start: Timestamp, clock: Timestamp) -> bool {
         let length = self.options.deadline();
-        length.is_some_and(|length| start.as_micros().saturating_add(length) <= clock.as_micros())
+        length.is_some_and(|length| is_due(after(start, length), clock))
     }
 
     /// Drops the runs that are too many.
