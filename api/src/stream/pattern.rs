@@ -49,6 +49,8 @@ where
     type Out = U;
     type Side = ();
 
+    const TIMEOUTS: bool = false;
+
     fn matched(&self, events: &Bound<'_, E>) -> U {
         (self.f)(events)
     }
@@ -67,6 +69,8 @@ where
 {
     type Out = U;
     type Side = V;
+
+    const TIMEOUTS: bool = true;
 
     fn matched(&self, events: &Bound<'_, E>) -> U {
         (self.f)(events)

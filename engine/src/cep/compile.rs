@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use super::expr::{Again, Condition, Contiguity, Expr, Link, Negation, Preference, Step, Times};
 use super::pattern::{InvalidPattern, Pattern, Report, Skip};
-use super::program::{Asked, Branch, Group, Op, Options, Program, Region, Repeated, StepOf, Wait};
+use super::program::{
+    Alone, Asked, Branch, Group, Op, Options, Program, Region, Repeated, StepOf, Wait,
+};
 use crate::time::micros;
 
 /// A place among the instructions.
@@ -214,7 +216,7 @@ impl<E> Compiler<E> {
         exit: Pc,
     ) -> Result<Pc, InvalidPattern> {
         let until = match &times.until {
-            Some(until) => Some(self.condition(std::ptr::from_ref(times).cast(), until, false)?),
+            Some(until) => Some(self.condition(std::ptr::from_ref(times).cast(), until, true)?),
             None => place.until,
         };
         let first = Place { until, ..place };
@@ -406,8 +408,10 @@ impl<E> Compiler<E> {
             regions: self.regions,
             start,
             rest: None,
+            alone: Alone::default(),
         };
         program.rest = program.resting();
+        program.alone = program.look_alone();
         for group in 0..program.groups.len() {
             let within = |&home: &u16| program.is_in_group(home, group as u16);
             program.groups[group].steps = self.homes.iter().map(within).collect();

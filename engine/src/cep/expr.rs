@@ -106,7 +106,7 @@ pub struct Times<E> {
     pub preference: Preference,
     /// Whether only one of going on and stopping happens.
     pub possessive: bool,
-    /// The event that ends the repetition: nothing is taken in it from then on.
+    /// The event that ends the repetition, by itself and not by what was taken: nothing is taken from then on.
     pub until: Option<Condition<E>>,
 }
 

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::arena::{Arena, Bound, NIL};
-use super::offer::{Accepted, Turn};
+use super::offer::{Accepted, Facts, Turn};
 use super::program::Program;
 use super::run::{At, Run};
 use super::{Report, Starts};
+use crate::event::Event;
 use crate::time::{Timestamp, is_due};
 
 /// The partial matches of a key, and their events.
@@ -108,20 +109,20 @@ impl<E> Program<E> {
         token.chain == NIL && self.rest == Some((state, alive))
     }
 
-    /// Offers an event, which is not earlier than those before it. All that is due at or before it must
+    /// Offers an event, of which [`facts`](Self::facts) are known, which is not earlier than those before it. All that is due at or before it must
     /// have happened.
     pub fn event(
         &self,
         matches: &mut Matches<E>,
         room: &mut Room,
-        time: Timestamp,
-        value: E,
+        Event { time, value }: Event<E>,
+        facts: Facts,
         found: &mut impl FnMut(Found<'_, E>),
     ) -> Dropped {
         matches.seq += 1;
         let Matches { arena, runs, seq } = matches;
-        let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
-        (turn.event, turn.value) = (Some(*seq), Some(value));
+        let turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
+        let mut turn = turn.knowing(*seq, value, facts);
         let begins = self.options.starts == Starts::EachEvent;
         if self.options.levels {
             let level = runs.iter().map(|run| self.level_for(&mut turn, run)).max();
@@ -222,6 +223,17 @@ impl<E> Program<E> {
         dropped.fails |= fails;
         runs.extend(room.runs.drain(..));
         matches.tidy();
+    }
+
+    /// Whether all that happens at `clock` is that the time of the only run is over, and nobody is to be
+    /// told but of a timeout.
+    #[inline]
+    pub fn only_expires(&self, matches: &Matches<E>, clock: Timestamp) -> bool {
+        let each = self.options.starts == Starts::EachEvent && self.options.report == Report::Each;
+        match &matches.runs[..] {
+            [run] if each => self.is_over(run, clock) && self.spared(run).is_none(),
+            _ => false,
+        }
     }
 
     /// Whether a run's own time is over at `clock`.

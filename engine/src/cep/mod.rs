@@ -16,5 +16,6 @@ pub use expr::{
     Again, Condition, Contiguity, Expr, Limit, Link, Negation, Preference, Step, Times,
 };
 pub use matches::{Dropped, Found, Matches, Room};
+pub use offer::Facts;
 pub use pattern::{AtCap, Cap, Consume, InvalidPattern, Pattern, Report, Skip, Starts};
 pub use program::Program;

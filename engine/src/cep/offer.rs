@@ -1,5 +1,6 @@
 //! What an event does to a run.
 
+use super::Starts;
 use super::arena::{Arena, Bound, NIL};
 use super::expr::Contiguity;
 use super::matches::after;
@@ -29,6 +30,15 @@ pub(super) struct Turn<'a, E> {
     held: u64,
 }
 
+/// What is known of an event, whatever a run has taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts {
+    /// Of the first 64 conditions, those that were asked.
+    asked: u64,
+    /// Those that hold.
+    held: u64,
+}
+
 /// A complete match.
 #[derive(Clone, Copy)]
 pub(super) struct Accepted {
@@ -45,6 +55,13 @@ struct Heard {
 }
 
 impl<'a, E> Turn<'a, E> {
+    /// An event is at hand, of which something is known already.
+    pub fn knowing(mut self, seq: u64, value: E, facts: Facts) -> Self {
+        (self.event, self.value) = (Some(seq), Some(value));
+        (self.asked, self.held) = (facts.asked, facts.held);
+        self
+    }
+
     pub fn new(
         arena: &'a mut Arena<E>,
         (runs, accepted): (&'a mut Vec<Run>, &'a mut Vec<Accepted>),
@@ -52,7 +69,7 @@ impl<'a, E> Turn<'a, E> {
         tick: u32,
     ) -> Self {
         let (event, value, level, ending) = (None, None, 0, false);
-        let (asked, held) = (0, 0);
+        let Facts { asked, held } = Facts::default();
         Self { arena, runs, accepted, now, event, value, tick, level, ending, asked, held }
     }
 }
@@ -69,6 +86,29 @@ fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
 }
 
 impl<E> Program<E> {
+    /// Asks the conditions that look at an event alone.
+    #[inline]
+    pub fn facts(&self, event: &E) -> Facts {
+        let nothing = Bound { names: &self.names, arena: &Arena::new(), head: NIL };
+        let asked = self.alone.all;
+        let holds = |&at: &usize| (self.conditions[at].condition)(event, &nothing);
+        let held = bits(asked).filter(holds).fold(0, |held, at| held | 1 << at);
+        Facts { asked, held }
+    }
+
+    /// Whether an event changes nothing, whatever runs there are.
+    #[inline]
+    pub fn passes_over(&self, facts: Facts) -> bool {
+        self.alone.decide && facts.held == 0
+    }
+
+    /// Whether an event changes nothing where there are no runs yet.
+    #[inline]
+    pub fn begins_nothing(&self, facts: Facts) -> bool {
+        let each = self.options.starts == Starts::EachEvent;
+        each && self.alone.begins.is_some_and(|begins| facts.held & begins == 0)
+    }
+
     /// Whether the event at hand fits a condition for a run that has taken `chain`.
     #[inline]
     fn holds(&self, turn: &mut Turn<'_, E>, condition: u16, chain: u32) -> bool {

@@ -21,6 +21,21 @@ pub struct Program<E> {
     /// Where a run stands that has just begun, if that is one state, and which leaves wait there.
     pub(super) rest: Option<(u16, u64)>,
     pub(super) options: Options,
+    /// What is known of the conditions that look at the event alone.
+    pub(super) alone: Alone,
+}
+
+/// The conditions that look at the event alone, and what follows when they do not hold: so that most
+/// events are not even looked up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Alone {
+    /// Those among the first 64 conditions.
+    pub all: u64,
+    /// Those with which a run begins, if no other condition begins one.
+    pub begins: Option<u64>,
+    /// Whether an event for which none of them holds changes no run: all conditions are among them, and none
+    /// must hold for the very next event.
+    pub decide: bool,
 }
 
 /// What of a pattern's options a program needs.
@@ -184,6 +199,31 @@ pub(super) enum Region {
 }
 
 impl<E> Program<E> {
+    /// What is known of its conditions.
+    pub(super) fn look_alone(&self) -> Alone {
+        let bit = |condition: u16| 1u64.checked_shl(u32::from(condition)).unwrap_or(0);
+        let is_alone = |condition: u16| self.conditions[condition as usize].alone;
+        let conditions = 0..self.conditions.len() as u16;
+        let all = conditions.filter(|&it| is_alone(it)).fold(0, |all, it| all | bit(it));
+        let begins = self.rest.and_then(|(state, alive)| {
+            let leaves = self.states[state as usize].leaves.iter().enumerate();
+            let awaited = leaves.filter(|(at, _)| alive & (1 << at) != 0);
+            let conditions =
+                awaited.map(|(_, leaf)| Some(self.steps[leaf.step? as usize].condition));
+            let conditions: Option<Vec<u16>> = conditions.collect();
+            let mut alone =
+                conditions?.into_iter().map(|it| Some(bit(it) & all).filter(|&it| it != 0));
+            alone.try_fold(0, |all, it| Some(all | it?))
+        });
+        let mut leaves = self.states.iter().flat_map(|state| &state.leaves);
+        let passes =
+            leaves.all(|leaf| leaf.contiguity != Contiguity::Strict && leaf.not_next.is_empty());
+        let begins_by_event = self.options.starts == Starts::EachEvent || self.rest.is_some();
+        let decide =
+            passes && begins_by_event && all.count_ones() as usize == self.conditions.len();
+        Alone { all, begins, decide }
+    }
+
     /// Where a run stands that has just begun, if all that happens then is that parts are entered.
     pub(super) fn resting(&self) -> Option<(u16, u64)> {
         let mut at = self.start;

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use self::alarms::{Alarm, Alarms};
 use super::{Consumer, Cx, OpId, earlier};
-use crate::cep::{Bound, Dropped, Found, Matches, Program, Room};
+use crate::cep::{Bound, Dropped, Facts, Found, Matches, Program, Room};
 use crate::event::Event;
-use crate::state::{Codec, Slots, StateError, Visit, show};
+use crate::state::{Codec, Slots, StateError, Visit, hash, show};
 use crate::time::{Timestamp, is_due};
 
 /// What becomes of matches, and of partial matches whose time is over.
@@ -20,6 +20,9 @@ pub trait Select<E>: Send + Sync + 'static {
     type Out: Send + 'static;
     /// What a timeout becomes.
     type Side: Send + 'static;
+
+    /// Whether timeouts are looked at.
+    const TIMEOUTS: bool;
 
     /// Makes something of a match.
     fn matched(&self, events: &Bound<'_, E>) -> Self::Out;
@@ -221,17 +224,19 @@ where
         said: &mut Said<S::Out, S::Side>,
         key: K,
         event: Event<E>,
+        facts: Facts,
     ) {
-        let Event { time, value } = event;
         let Said { room, out, side, dropped } = said;
+        let time = event.time;
         let mut found = |found: Found<'_, E>| {
             Said::hear(&self.select, (&mut *out, &mut *side), time, found);
         };
         let program = &self.program;
         let PatternState { keys, alarms, arrivals, .. } = own;
-        if let Some(place) = keys.find(&key) {
+        let hash = hash(&key);
+        if let Some(place) = keys.find_hashed(hash, &key) {
             let held = keys.at(place);
-            *dropped = program.event(&mut held.matches, room, time, value, &mut found);
+            *dropped = program.event(&mut held.matches, room, event, facts, &mut found);
             if program.is_fresh(&held.matches) {
                 own.forget(place);
             } else {
@@ -239,13 +244,15 @@ where
             }
             return;
         }
+        if program.begins_nothing(facts) {
+            return;
+        }
         let mut matches = program.fresh(time, room);
-        *dropped = program.event(&mut matches, room, time, value, &mut found);
+        *dropped = program.event(&mut matches, room, event, facts, &mut found);
         if !program.is_fresh(&matches) {
             *arrivals += 1;
             let due = program.due(&matches);
-            let held = Held { matches, arrival: *arrivals, alarm: None };
-            let place = keys.find_or_insert(key, || held);
+            let place = keys.insert(hash, key, Held { matches, arrival: *arrivals, alarm: None });
             keys.at(place).wake_by(due, place, alarms);
         }
     }
@@ -265,6 +272,9 @@ where
         let held = own.keys.get_mut(alarm.place).filter(|held| held.is_rung_by(alarm));
         let Some(held) = held else { return own.alarms.rang_for_nothing() };
         held.alarm = None;
+        if !S::TIMEOUTS && self.program.only_expires(&held.matches, alarm.due) {
+            return own.forget(alarm.place);
+        }
         *dropped = self.program.clock(&mut held.matches, room, (alarm.due, ending), &mut hear);
         if self.program.is_fresh(&held.matches) {
             own.forget(alarm.place);
@@ -383,12 +393,17 @@ where
         }
         self.fire(run, cx, time);
         run.own.clock = run.own.clock.max(time);
+        let ask = || self.program.facts(&event.value);
+        let Some(facts) = self.attempt(run, cx, time, None, |_, _| ask()) else { return };
+        if self.program.passes_over(facts) {
+            return cx.discard(self.op, time, event.value);
+        }
         let Some(key) = self.attempt(run, cx, time, None, |_, _| (self.key)(&event.value)) else {
             return;
         };
         let known = self.reset_on_panic.then(|| key.clone());
         let again = known.as_ref().map(Again::Key);
-        self.attempt(run, cx, time, again, |own, said| self.take(own, said, key, event));
+        self.attempt(run, cx, time, again, |own, said| self.take(own, said, key, event, facts));
         self.push(run, cx, time);
     }
 

@@ -133,6 +133,22 @@ impl<K: Hash + Eq, S> Slots<K, S> {
         }
     }
 
+    /// As [`find`](Self::find), for a key with that [`hash`](super::hash).
+    #[inline]
+    pub(crate) fn find_hashed(&self, hash: u64, key: &K) -> Option<u32> {
+        self.position(hash, key)
+    }
+
+    /// Puts a key with that hash, which is not there, at a place.
+    ///
+    /// # Panics
+    ///
+    /// If this were the 2^32nd key.
+    #[inline]
+    pub(crate) fn insert(&mut self, hash: u64, key: K, state: S) -> u32 {
+        self.arrive(Slot { hash, key, state })
+    }
+
     #[inline]
     fn position(&self, hash: u64, key: &K) -> Option<u32> {
         let is =
