@@ -5,5 +5,6 @@ mod cases;
 #[path = "../support/mod.rs"]
 mod common;
 mod conditions;
+mod explain;
 mod row;
 mod spec;
