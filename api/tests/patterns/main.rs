@@ -5,5 +5,7 @@ mod cases;
 #[path = "../support/mod.rs"]
 mod common;
 mod conditions;
+mod faults;
+mod mist;
 mod row;
 mod spec;
