@@ -184,9 +184,11 @@ fn stages(spec: &Value) -> Pattern<Happening> {
         });
     }
     let mut pattern = Pattern::new(whole.expect("there are stages"));
-    if !spec["within_ms"].is_null() {
-        pattern = pattern.within(ms(&spec["within_ms"]));
-    }
+    pattern = match spec.get("within_ms").filter(|within| !within.is_null()).map(ms) {
+        None => pattern,
+        Some(within) if spec["inclusive"] == true => pattern.within_inclusive(within),
+        Some(within) => pattern.within(within),
+    };
     pattern.skip(skip(&spec["skip"]["mode"], &spec["skip"]["stage"]))
 }
 

@@ -143,7 +143,7 @@ pub enum InvalidPattern {
         /// How long it may take.
         within: Duration,
     },
-    /// A length of nothing.
+    /// A length, or a number, of nothing.
     #[error("the {0} is zero")]
     Zero(&'static str),
     /// A step that is not there.

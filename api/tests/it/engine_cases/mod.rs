@@ -144,6 +144,10 @@ fn every_case_gives_our_answer() {
     let cases = by_id(CASES);
     let mut wrong = Vec::new();
     for (id, spec) in by_id(SPECS) {
+        if spec["op"] == "pattern" {
+            // `patterns/mist.rs` runs all of these, through its own interpreter.
+            continue;
+        }
         let case = &cases[&id];
         let wanted = expected(case, &spec);
         let input = case["input"].as_array().expect("steps");

@@ -128,7 +128,7 @@ pub fn handles() -> Option<(usize, usize)> {
 }
 
 /// Areas of which every fault has a test or a line in the README.
-const AREAS: [&str; 10] = ["WM", "UN", "TI", "EN", "LC", "ST", "AG", "WI", "JO", "IO"];
+const AREAS: [&str; 11] = ["WM", "UN", "TI", "EN", "LC", "ST", "AG", "WI", "JO", "CE", "IO"];
 
 #[test]
 fn every_fault_has_a_test_or_a_reason() {
@@ -142,6 +142,7 @@ fn every_fault_has_a_test_or_a_reason() {
         include_str!("un.rs"),
         include_str!("wi.rs"),
         include_str!("wm.rs"),
+        include_str!("../../patterns/faults.rs"),
         include_str!("../../toolbox/joins/faults.rs"),
         include_str!("../../toolbox/io/faults.rs"),
         include_str!("../../toolbox/processing_time/faults.rs"),

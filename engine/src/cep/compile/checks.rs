@@ -26,6 +26,9 @@ pub(super) fn check<E>(pattern: &Pattern<E>) -> Result<(), InvalidPattern> {
     if let Some((what, _)) = lengths.find(|(_, length)| *length == Some(Duration::ZERO)) {
         return Err(InvalidPattern::Zero(what));
     }
+    if pattern.cap.is_some_and(|cap| cap.runs == 0) {
+        return Err(InvalidPattern::Zero("most partial matches that a key may have"));
+    }
     if pattern.starts == Starts::EachEvent && waits_first(&pattern.expr) {
         return Err(InvalidPattern::WaitsFirst);
     }
@@ -39,6 +42,9 @@ pub(super) fn check<E>(pattern: &Pattern<E>) -> Result<(), InvalidPattern> {
 
 fn check_expr<E>(expr: &Expr<E>, is_whole: bool) -> Result<(), InvalidPattern> {
     match expr {
+        Expr::Step(step) if step.max_pending == Some(0) => {
+            Err(InvalidPattern::Zero("most partial matches that may wait for a step"))
+        }
         Expr::Step(_) => Ok(()),
         Expr::Sequence(links) => check_sequence(links, is_whole),
         Expr::Repeat(of, times) => {
