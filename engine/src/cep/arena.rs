@@ -13,12 +13,13 @@ pub(super) const NIL: u32 = u32::MAX;
 /// Below this many events sweeping is not worth it.
 const FEW: usize = 8;
 
-/// The events of a key, in order of arrival, and the nodes of the lists over them.
+/// The events of a key, in order of arrival, and the nodes of the lists over them. Most keys hold one event,
+/// which lies in place: room for a second one would make each key a cache line longer.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Arena<E> {
-    events: SmallVec<[Held<E>; 2]>,
+    events: SmallVec<[Held<E>; 1]>,
     /// A parent is always before its children.
-    nodes: SmallVec<[Node; 2]>,
+    nodes: SmallVec<[Node; 1]>,
     /// How many events the last sweep left.
     kept: u32,
     /// How many nodes it left: runs that began apart have few in common, so there may be many more.

@@ -37,7 +37,7 @@ pub struct Room {
 }
 
 /// The time `length` microseconds after another.
-pub(super) fn after(time: Timestamp, length: i64) -> Timestamp {
+pub(crate) fn after(time: Timestamp, length: i64) -> Timestamp {
     Timestamp::from_micros(time.as_micros().saturating_add(length))
 }
 
@@ -143,6 +143,19 @@ impl<E> Program<E> {
         runs.extend(room.runs.drain(..));
         matches.tidy();
         dropped
+    }
+
+    /// How long a run lives, if all that ever happens to it without an event is that its time is over, in
+    /// microseconds from its first event: then runs are due in the order in which they begin.
+    #[inline]
+    pub fn lifetime(&self) -> Option<i64> {
+        self.options.lifetime().filter(|_| self.waits.is_empty())
+    }
+
+    /// Whether a run began with the last event.
+    #[inline]
+    pub fn has_begun(&self, matches: &Matches<E>) -> bool {
+        matches.runs.last().is_some_and(|run| run.began == matches.seq)
     }
 
     /// When something happens next without an event, if anything does.

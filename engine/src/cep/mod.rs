@@ -15,6 +15,7 @@ pub use arena::{Bound, Taken};
 pub use expr::{
     Again, Condition, Contiguity, Expr, Limit, Link, Negation, Preference, Step, Times,
 };
+pub(crate) use matches::after;
 pub use matches::{Dropped, Found, Matches, Room};
 pub use offer::Facts;
 pub use pattern::{AtCap, Cap, Consume, InvalidPattern, Pattern, Report, Skip, Starts};

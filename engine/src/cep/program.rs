@@ -57,6 +57,14 @@ pub(super) struct Options {
 }
 
 impl Options {
+    /// How long after its first event a run is over, if nothing else of it is ever due: runs are due then in
+    /// the order in which they begin.
+    pub fn lifetime(&self) -> Option<i64> {
+        let each = self.starts == Starts::EachEvent;
+        let only = each && self.within_each.is_none() && self.deadline().is_none();
+        self.within.filter(|_| only)
+    }
+
     /// Whether only the preferred match of those that begin with one event counts.
     pub fn is_ranked(&self) -> bool {
         self.report != Report::Each

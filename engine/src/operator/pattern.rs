@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use self::alarms::{Alarm, Alarms};
 use super::{Consumer, Cx, OpId, earlier};
-use crate::cep::{Bound, Dropped, Facts, Found, Matches, Program, Room};
+use crate::cep::{Bound, Dropped, Facts, Found, Matches, Program, Room, after};
 use crate::event::Event;
 use crate::state::{Codec, Slots, StateError, Visit, hash, show};
 use crate::time::{Timestamp, is_due};
@@ -34,7 +34,7 @@ pub trait Select<E>: Send + Sync + 'static {
 /// Runs a pattern's program for each key.
 ///
 /// It stands in ordered chains: its events come in order of time, and the clock is the time of the event
-/// about to be taken. A key has at most one alarm, set no later than something is due, as a rule's keys do. A
+/// about to be taken. A key has an alarm that is set no later than something is due, as a rule's keys have. A
 /// key that stands where a new one would is forgotten; one that is not there is not kept for an event that
 /// begins nothing.
 pub struct PatternMatch<E, K, KF, S, N, T> {
@@ -85,7 +85,7 @@ pub struct PatternState<K, E> {
 struct Held<E> {
     matches: Matches<E>,
     arrival: u64,
-    /// When its alarm rings, if it has one.
+    /// When its alarm rings, if it has one that was set for what is due first.
     alarm: Option<Timestamp>,
 }
 
@@ -110,9 +110,10 @@ impl<K: Hash + Eq, E> PatternState<K, E> {
         self.alarms.len()
     }
 
-    /// Forgets the key at `place`. Now and then what is left of such keys is cleared away.
-    fn forget(&mut self, place: u32) {
-        if self.keys.get_mut(place).is_some_and(|held| held.alarm.is_some()) {
+    /// Forgets the key at `place`, which perhaps `has_alarm`. Now and then what is left of such keys is cleared
+    /// away.
+    fn forget(&mut self, place: u32, has_alarm: bool) {
+        if has_alarm {
             self.alarms.gave_up();
         }
         self.keys.remove(place);
@@ -130,7 +131,7 @@ impl<K: Hash + Eq, E> PatternState<K, E> {
 
 impl<E> Held<E> {
     fn is_rung_by(&self, alarm: &Alarm) -> bool {
-        self.arrival == alarm.arrival && self.alarm == Some(alarm.due)
+        self.arrival == alarm.arrival && self.alarm.is_none_or(|set| set == alarm.due)
     }
 
     /// Sets the alarm of the key at `place`, if it has none that rings by `due`.
@@ -238,9 +239,9 @@ where
             let held = keys.at(place);
             *dropped = program.event(&mut held.matches, room, event, facts, &mut found);
             if program.is_fresh(&held.matches) {
-                own.forget(place);
+                own.forget(place, true);
             } else {
-                held.wake_by(program.due(&held.matches), place, alarms);
+                self.arm(held, place, time, alarms);
             }
             return;
         }
@@ -251,9 +252,21 @@ where
         *dropped = program.event(&mut matches, room, event, facts, &mut found);
         if !program.is_fresh(&matches) {
             *arrivals += 1;
-            let due = program.due(&matches);
             let place = keys.insert(hash, key, Held { matches, arrival: *arrivals, alarm: None });
-            keys.at(place).wake_by(due, place, alarms);
+            self.arm(keys.at(place), place, time, alarms);
+        }
+    }
+
+    /// Sets an alarm for what an event at `time` has changed. Where runs live alike, each that begins gets one of
+    /// its own: those come in order.
+    #[inline]
+    fn arm(&self, held: &mut Held<E>, place: u32, time: Timestamp, alarms: &mut Alarms) {
+        match self.program.lifetime() {
+            Some(lifetime) if self.program.has_begun(&held.matches) => {
+                alarms.set(Alarm { due: after(time, lifetime), arrival: held.arrival, place });
+            }
+            Some(_) => {}
+            None => held.wake_by(self.program.due(&held.matches), place, alarms),
         }
     }
 
@@ -273,12 +286,12 @@ where
         let Some(held) = held else { return own.alarms.rang_for_nothing() };
         held.alarm = None;
         if !S::TIMEOUTS && self.program.only_expires(&held.matches, alarm.due) {
-            return own.forget(alarm.place);
+            return own.forget(alarm.place, false);
         }
         *dropped = self.program.clock(&mut held.matches, room, (alarm.due, ending), &mut hear);
         if self.program.is_fresh(&held.matches) {
-            own.forget(alarm.place);
-        } else {
+            own.forget(alarm.place, false);
+        } else if self.program.lifetime().is_none() {
             let due = self.program.due(&held.matches);
             let due = due.filter(|&due| !(ending && due == Timestamp::MAX));
             held.wake_by(due, alarm.place, &mut own.alarms);
@@ -309,7 +322,7 @@ where
                     Some(Again::Place(place)) => Some(place),
                     None => None,
                 };
-                place.into_iter().for_each(|place| run.own.forget(place));
+                place.into_iter().for_each(|place| run.own.forget(place, true));
             });
         }
         done
