@@ -1,5 +1,6 @@
 //! Questions about real data that patterns answer: as one keyed query, and as a group with a member per key.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hash;
 use std::time::Duration;
@@ -33,6 +34,7 @@ impl<K: Hash + Ord + Clone + Send + 'static> Question<K> {
     /// As `ask`, where `answers` makes the answers of all lines together.
     fn ask_all(&self, all: fn(&Data) -> Vec<Row>, answers: fn(Vec<String>) -> Vec<String>) {
         let Self { rows, key, pattern, line, .. } = *self;
+        let members = OnceCell::new();
         ask(self.set, self.answer, |data, query| {
             let found = rows(data, query).key_by(key).pattern(pattern(), line);
             let lines = found.filter_map(|line| line).collect();
@@ -43,8 +45,8 @@ impl<K: Hash + Ord + Clone + Send + 'static> Question<K> {
                 rows(data, query).key_by(key).group("members", |member: Member<(), _>| {
                     member.map(|((), row)| row).pattern(pattern(), line)
                 });
-            let keys: BTreeSet<K> = all(data).iter().map(key).collect();
-            group.add_all(keys.into_iter().map(|key| (key, ()))).unwrap();
+            let keys: &BTreeSet<K> = members.get_or_init(|| all(data).iter().map(key).collect());
+            group.add_all(keys.iter().map(|key| (key.clone(), ()))).unwrap();
             let lines = found.filter_map(|(_, line)| line).collect();
             Box::new(move || answers(lines.values()))
         });
@@ -60,6 +62,7 @@ impl<K: Hash + Ord + Clone + Send + 'static, T: Copy + Send + Sync + 'static>
     /// As [`ask`](Question::ask), with a limit in the pattern's conditions: the members' parameter.
     fn ask_with(&self, limit: T, all: fn(&Data) -> Vec<Row>) {
         let Self { rows, key, pattern, line, .. } = *self;
+        let members = OnceCell::new();
         ask(self.set, self.answer, |data, query| {
             let limited = rows(data, query).map(move |row| (limit, row));
             let found = limited.key_by(move |(_, row)| key(row)).pattern(pattern(), line);
@@ -69,11 +72,20 @@ impl<K: Hash + Ord + Clone + Send + 'static, T: Copy + Send + Sync + 'static>
             let (group, found) = rows(data, query)
                 .key_by(key)
                 .group("members", |member: Member<T, _>| member.pattern(pattern(), line));
-            let keys: BTreeSet<K> = all(data).iter().map(key).collect();
-            group.add_all(keys.into_iter().map(|key| (key, limit))).unwrap();
+            let keys: &BTreeSet<K> = members.get_or_init(|| all(data).iter().map(key).collect());
+            group.add_all(keys.iter().map(|key| (key.clone(), limit))).unwrap();
             collected(found.filter_map(|(_, line)| line).collect())
         });
     }
+}
+
+/// The longest `repeated` without a row between. Two partial matches are kept, that which goes on and what it is
+/// by now: none begins within it.
+fn whole_run(repeated: Part<Row>) -> Pattern<Row> {
+    Pattern::new(repeated.consecutive())
+        .report(Report::Best)
+        .skip(Skip::PastLast)
+        .max_partial(2, AtCap::RefuseNewest)
 }
 
 /// Cells of a row, as they stand there.
@@ -99,8 +111,8 @@ fn zeek_4_failures_then_success() {
             }
         });
         let failures = step("failure", is("established", "F")).times(3..).consecutive();
-        // The earliest is of the whole run; those that began later in it go with it.
-        Pattern::new(failures.next(success)).skip(Skip::PastLast)
+        // The earliest is of the whole run of failures, so none begins within it.
+        Pattern::new(failures.next(success)).max_partial(1, AtCap::RefuseNewest)
     }
     Question {
         set: "zeek-net",
@@ -144,13 +156,13 @@ fn ssh_1_guesses_per_ten_minutes() {
     fn window(row: &Row) -> i64 {
         row.time.as_millis().div_euclid(600_000) * 600_000
     }
-    /// Ten guesses and more in the ten minutes of the first; the earliest is of all of them.
+    /// Ten guesses and more in the ten minutes of the first.
     fn pattern() -> Pattern<Row> {
         let same = step_if("guess", |row: &Row, before| {
             let first = before.first("guess");
             first.is_none_or(|first| window(first) == window(row))
         });
-        Pattern::new(same.times(10..).consecutive()).report(Report::Best).skip(Skip::PastLast)
+        whole_run(same.times(10..))
     }
     Question {
         set: SSH,
@@ -250,11 +262,7 @@ fn ssh_5_sessions() {
             let last = before.last("row");
             last.is_none_or(|last| row.time.since(last.time) <= secs(1_800))
         });
-        // A session that goes on, and what it is by now: what begins within it is none.
-        Pattern::new(row.one_or_more().consecutive())
-            .report(Report::Best)
-            .skip(Skip::PastLast)
-            .max_partial(2, AtCap::RefuseNewest)
+        whole_run(row.one_or_more())
     }
     Question {
         set: SSH,
