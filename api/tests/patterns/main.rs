@@ -5,5 +5,8 @@ mod cases;
 #[path = "../support/mod.rs"]
 mod common;
 mod conditions;
+mod naive;
+mod program;
+mod random;
 mod row;
 mod spec;
