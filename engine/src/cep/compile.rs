@@ -17,12 +17,13 @@ use crate::time::micros;
 type Pc = u32;
 
 /// What an expression is written as first.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Inst {
     Step {
         step: u16,
         contiguity: Contiguity,
-        until: Option<u16>,
+        /// The conditions that end the repetitions it is in.
+        until: Vec<u16>,
         next: Pc,
     },
     /// Two ways to go on, the preferred one first; `possessive`: one only.
@@ -56,16 +57,16 @@ struct Compiler<E> {
 }
 
 /// How a part stands among the others.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Place {
     contiguity: Contiguity,
-    until: Option<u16>,
+    until: Vec<u16>,
     region: u16,
 }
 
 impl Place {
-    fn strictly(self, contiguity: Contiguity) -> Self {
-        Self { contiguity, ..self }
+    fn strictly(&self, contiguity: Contiguity) -> Self {
+        Self { contiguity, ..self.clone() }
     }
 }
 
@@ -89,7 +90,7 @@ impl<E> Pattern<E> {
             waits: Vec::new(),
             regions: vec![Region::Whole],
         };
-        let whole = Place { contiguity: Contiguity::Relaxed, until: None, region: 0 };
+        let whole = Place { contiguity: Contiguity::Relaxed, until: Vec::new(), region: 0 };
         let start = compiler.expr(&self.expr, whole, 0)?;
         if let Skip::ToFirst(name) | Skip::ToLast(name) = &self.skip
             && compiler.names.iter().all(|known| **known != **name)
@@ -193,7 +194,7 @@ impl<E> Compiler<E> {
     ) -> Result<Pc, InvalidPattern> {
         for (at, link) in links.iter().enumerate().rev() {
             next = match link {
-                Link::To(_, part) if at == 0 => self.expr(part, place, next)?,
+                Link::To(_, part) if at == 0 => self.expr(part, place.clone(), next)?,
                 Link::To(contiguity, part) => self.expr(part, place.strictly(*contiguity), next)?,
                 Link::Not(negation, step) => {
                     let known = std::ptr::from_ref(step).cast();
@@ -215,18 +216,17 @@ impl<E> Compiler<E> {
         place: Place,
         exit: Pc,
     ) -> Result<Pc, InvalidPattern> {
-        let until = match &times.until {
-            Some(until) => Some(self.condition(std::ptr::from_ref(times).cast(), until, true)?),
-            None => place.until,
-        };
-        let first = Place { until, ..place };
+        let mut first = place;
+        if let Some(until) = &times.until {
+            first.until.push(self.condition(std::ptr::from_ref(times).cast(), until, true)?);
+        }
         let again = first.strictly(times.inner);
-        let placed = |iteration: u32| if iteration == 0 { first } else { again };
+        let placed = |iteration: u32| if iteration == 0 { &first } else { &again }.clone();
         let mut next = exit;
         match times.max {
             None => {
                 next = self.inst(Inst::Split { ways: [exit; 2], possessive: times.possessive });
-                let on = self.expr(of, again, next)?;
+                let on = self.expr(of, again.clone(), next)?;
                 self.insts[next as usize] = self.split(times, on, exit);
             }
             Some(max) => {
@@ -264,7 +264,7 @@ impl<E> Compiler<E> {
     ) -> Result<Pc, InvalidPattern> {
         let mut entry = None;
         for part in parts.iter().rev() {
-            let way = self.expr(part, place, next)?;
+            let way = self.expr(part, place.clone(), next)?;
             entry = Some(match entry {
                 None => way,
                 Some(rest) => self.inst(Inst::Split { ways: [way, rest], possessive }),
@@ -297,7 +297,7 @@ impl<E> Compiler<E> {
         for (branch, part) in absent.into_iter().chain(present).enumerate() {
             let branch = branch as u16;
             let region = self.region(Region::Branch { group, branch })?;
-            let inside = Place { region, ..place };
+            let inside = Place { region, ..place.clone() };
             let entry = match part {
                 Expr::Absent(of) if all => {
                     let fail = self.op(Op::Fail(group));
@@ -351,7 +351,7 @@ impl<E> Compiler<E> {
         let group = self.new_group(false, place.region, next)?;
         for branch in [0, 1] {
             let region = self.region(Region::Branch { group, branch })?;
-            let inside = Place { region, ..place };
+            let inside = Place { region, ..place.clone() };
             let entry = if branch == 0 {
                 let arrive = self.op(Op::Arrive { group, branch });
                 self.expr(of, inside, arrive)?

@@ -137,7 +137,7 @@ impl<E> Program<E> {
             Contiguity::Relaxed => {}
             Contiguity::Any => label.push_str(" (any)"),
         }
-        if leaf.until.is_some() {
+        if !leaf.until.is_empty() {
             label.push_str(" (until)");
         }
         if !leaf.not_next.is_empty() {

@@ -212,12 +212,13 @@ impl<E> Program<E> {
         let Matches { arena, runs, seq } = matches;
         let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), due, *seq as u32);
         turn.ending = ending;
+        let mut told = self.spared_chains(runs, due);
         for mut run in runs.drain(..) {
             let waits = self.run_due(&run).is_some_and(|own| is_due(own, due));
             if !waits || run.is_accepted() {
                 turn.runs.push(run);
             } else if self.is_over(&run, due) {
-                self.expire(run, &mut turn, found);
+                self.expire(run, &mut turn, &mut told, found);
             } else {
                 for token in &mut run.tokens {
                     if let At::Waiting { wait, due: own } = token.at
@@ -244,7 +245,7 @@ impl<E> Program<E> {
     pub fn only_expires(&self, matches: &Matches<E>, clock: Timestamp) -> bool {
         let each = self.options.starts == Starts::EachEvent && self.options.report == Report::Each;
         match &matches.runs[..] {
-            [run] if each => self.is_over(run, clock) && self.spared(run).is_none(),
+            [run] if each => self.is_over(run, clock) && !self.is_spared(run),
             _ => false,
         }
     }
@@ -258,26 +259,59 @@ impl<E> Program<E> {
             && (over(run.start, self.options.within) || over(run.last, self.options.within_each))
     }
 
+    /// Where only preferred matches count, what a run waits for may be spread over several, for the sake of
+    /// their order. Of those whose time is over at `clock`, what was taken by runs that only wait for
+    /// something not to come: the others that have taken the same are no timeouts.
+    fn spared_chains(&self, runs: &[Run], clock: Timestamp) -> Vec<u32> {
+        if !self.options.is_ranked() {
+            return Vec::new();
+        }
+        let over = runs.iter().filter(|run| self.is_over(run, clock) && self.is_spared(run));
+        over.map(|run| run.tokens[0].chain).collect()
+    }
+
     /// A run's time is over: a match, if all it waited for was that something does not come; else a
-    /// timeout, unless it had matched before.
-    fn expire(&self, run: Run, turn: &mut Turn<'_, E>, found: &mut impl FnMut(Found<'_, E>)) {
-        if let Some(accepted) = self.spared(&run) {
-            turn.accepted.push(accepted);
+    /// timeout, unless it had matched before, or what it has taken was `told` of.
+    fn expire(
+        &self,
+        run: Run,
+        turn: &mut Turn<'_, E>,
+        told: &mut Vec<u32>,
+        found: &mut impl FnMut(Found<'_, E>),
+    ) {
+        if self.is_spared(&run) {
+            self.spare(run, turn);
         } else if !run.matched {
             let newest = run.tokens.iter().map(|token| token.chain).filter(|&chain| chain != NIL);
             let head = newest.max().unwrap_or(NIL);
+            if self.options.is_ranked() {
+                if told.contains(&head) {
+                    return;
+                }
+                told.push(head);
+            }
             found(Found::Timeout(Bound { names: &self.names, arena: turn.arena, head }));
         }
     }
 
-    /// The match that a run is, if all it waits for is that something does not come.
-    fn spared(&self, run: &Run) -> Option<Accepted> {
-        let [token] = run.tokens[..] else { return None };
-        let At::Listening { state, alive } = token.at else { return None };
+    /// A run that only waited for something not to come is a match.
+    fn spare(&self, mut run: Run, turn: &mut Turn<'_, E>) {
+        let chain = run.tokens[0].chain;
+        if self.options.is_ranked() {
+            run.tokens[0].at = At::Accepted;
+            turn.runs.push(run);
+        } else {
+            turn.accepted.push(Accepted { began: run.began, chain });
+        }
+    }
+
+    /// Whether all that a run waits for is that something does not come.
+    fn is_spared(&self, run: &Run) -> bool {
+        let [token] = run.tokens[..] else { return false };
+        let At::Listening { state, alive } = token.at else { return false };
         let leaves = &self.states[state as usize].leaves;
         let ends = |at: usize| alive & (1 << at) != 0 && leaves[at].step.is_none();
-        let spared = (0..leaves.len()).any(ends);
-        spared.then_some(Accepted { began: run.began, chain: token.chain })
+        (0..leaves.len()).any(ends)
     }
 
     /// No event comes any more, and all that was due has happened: what only waited for something not
@@ -292,10 +326,10 @@ impl<E> Program<E> {
         let Matches { arena, runs, seq } = matches;
         let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
         for run in runs.drain(..) {
-            match self.spared(&run) {
-                Some(accepted) => turn.accepted.push(accepted),
-                None if self.options.report != Report::Each => turn.runs.push(run),
-                None => {}
+            if self.is_spared(&run) {
+                self.spare(run, &mut turn);
+            } else if self.options.is_ranked() {
+                turn.runs.push(run);
             }
         }
         self.settle(&mut turn, true, found);

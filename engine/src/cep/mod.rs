@@ -10,6 +10,8 @@ mod pattern;
 pub mod program;
 mod run;
 mod settle;
+#[cfg(test)]
+mod tests;
 
 pub use arena::{Bound, Taken};
 pub use expr::{

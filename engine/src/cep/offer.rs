@@ -186,7 +186,7 @@ impl<E> Program<E> {
 
     /// Lets a run go on: what is about to enter a state does, and an event is offered to each token
     /// that has not had it yet.
-    pub(super) fn offer(&self, mut run: Run, turn: &mut Turn<'_, E>) {
+    pub(super) fn offer(&self, run: Run, turn: &mut Turn<'_, E>) {
         let entering = |token: &Token| matches!(token.at, At::Entering { .. });
         if let Some(at) = run.tokens.iter().position(entering) {
             return self.enter(run, at, turn);
@@ -197,18 +197,34 @@ impl<E> Program<E> {
         let Some(at) = at else { return turn.runs.push(run) };
         let token = run.tokens[at];
         let At::Listening { state, alive } = token.at else { unreachable!("just looked") };
-        let heard = self.listen(token, state, alive, turn);
-        for leaf in bits(heard.took) {
-            self.take(run.clone(), at, &self.states[state as usize].leaves[leaf], turn);
-        }
-        if heard.alive != 0 {
-            run.tokens[at] =
-                Token { at: At::Listening { state, alive: heard.alive }, tick, ..token };
-            self.offer(run, turn);
-        } else if heard.took == 0 {
+        let Heard { took, alive } = self.listen(token, state, alive, turn);
+        if took | alive == 0 {
             let region = self.states[state as usize].region;
-            self.fail(run, region, token.chain, turn);
+            return self.fail(run, region, token.chain, turn);
         }
+        let mut waits = 0;
+        for leaf in bits(took | alive) {
+            let bit = 1 << leaf;
+            if took & bit != 0 {
+                if waits != 0 && self.options.is_ranked() {
+                    // What is preferred to what is taken waits before it.
+                    self.wait_on(run.clone(), at, (state, waits), turn);
+                    waits = 0;
+                }
+                self.take(run.clone(), at, &self.states[state as usize].leaves[leaf], turn);
+            }
+            waits |= alive & bit;
+        }
+        if waits != 0 {
+            self.wait_on(run, at, (state, waits), turn);
+        }
+    }
+
+    /// A run's token passes the event at hand over, for the leaves that are still `alive`.
+    fn wait_on(&self, mut run: Run, at: usize, (state, alive): (u16, u64), turn: &mut Turn<'_, E>) {
+        let at_leaves = At::Listening { state, alive };
+        run.tokens[at] = Token { at: at_leaves, tick: turn.tick, ..run.tokens[at] };
+        self.offer(run, turn);
     }
 
     /// What the leaves of a token do with the event at hand.

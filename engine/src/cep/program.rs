@@ -118,8 +118,8 @@ pub struct Leaf {
     pub target: u16,
     /// The leaves that are given up when it is taken.
     pub kills: u64,
-    /// The condition that ends it.
-    pub until: Option<u16>,
+    /// The conditions that end it.
+    pub until: Vec<u16>,
     /// The conditions that must not hold for the next event.
     pub not_next: Vec<u16>,
     /// The conditions that must not hold for any event while it waits.

@@ -123,7 +123,8 @@ fn can_be_empty<E>(expr: &Expr<E>) -> bool {
         Expr::Step(_) | Expr::Wait(_) | Expr::Absent(_) => false,
         Expr::Sequence(links) => links.iter().all(|link| match link {
             Link::To(_, part) => can_be_empty(part),
-            Link::Not(..) => false,
+            // That something does not come is no event.
+            Link::Not(..) => true,
         }),
         Expr::Repeat(of, times) => times.min == 0 || can_be_empty(of),
         Expr::AllOf(parts) => parts.iter().all(can_be_empty),

@@ -64,7 +64,7 @@ impl<'i> States<'i> {
             }
             been.push(way.at);
             let guarded = !(way.not_next.is_empty() && way.not_until.is_empty());
-            match self.insts[way.at as usize] {
+            match self.insts[way.at as usize].clone() {
                 Inst::Split { ways: [first, second], possessive } => {
                     for (side, to) in [(1, second), (0, first)] {
                         let mut sides = way.sides.clone();
@@ -85,7 +85,7 @@ impl<'i> States<'i> {
                     leaves.push((leaf, way.sides));
                 }
                 Inst::Op(Op::Accept) if guarded => {
-                    leaves.push((leaf(None, Contiguity::Relaxed, 0, None, &way), way.sides));
+                    leaves.push((leaf(None, Contiguity::Relaxed, 0, Vec::new(), &way), way.sides));
                 }
                 Inst::Op(_) if guarded => return Err(InvalidPattern::NegationBefore),
                 Inst::Op(op) => ops.push((leaves.len() as u8, op)),
@@ -93,7 +93,7 @@ impl<'i> States<'i> {
         }
         let state = &mut self.states[at as usize];
         state.ops = ops;
-        state.leaves = ordered(leaves, &mut state.alive)?;
+        state.leaves = ordered(leaves, state)?;
         Ok(())
     }
 }
@@ -102,32 +102,38 @@ fn leaf(
     step: Option<u16>,
     contiguity: Contiguity,
     target: u16,
-    until: Option<u16>,
+    until: Vec<u16>,
     way: &Way,
 ) -> Leaf {
     let Way { not_next, not_until, .. } = way.clone();
     Leaf { step, contiguity, target, kills: 0, until, not_next, not_until, after: None }
 }
 
-/// The leaves, each that must not be followed at once by something with the one it is afterwards, and
-/// what each gives up.
+/// The leaves, each that must not be followed at once by something with the one behind it that it is
+/// afterwards, and what each gives up. Also says which a run waits for at first, and moves the operations.
 fn ordered(
-    mut leaves: Vec<(Leaf, Vec<(Pc, usize)>)>,
-    alive: &mut u64,
+    ways: Vec<(Leaf, Vec<(Pc, usize)>)>,
+    state: &mut State,
 ) -> Result<Vec<Leaf>, InvalidPattern> {
-    let first = leaves.len();
-    for at in 0..first {
-        let (leaf, sides) = leaves[at].clone();
+    let mut leaves: Vec<(Leaf, Vec<(Pc, usize)>)> = Vec::new();
+    let mut places = Vec::new();
+    for (mut leaf, sides) in ways {
+        let place = leaves.len();
+        places.push(place);
         let decided = leaf.step.is_none() && leaf.not_until.is_empty();
-        if !leaf.not_next.is_empty() && !decided {
-            leaves[at].0.after = Some(leaves.len() as u8);
-            leaves.push((Leaf { not_next: Vec::new(), ..leaf }, sides));
+        let afterwards = Leaf { not_next: Vec::new(), ..leaf.clone() };
+        let changes = !leaf.not_next.is_empty() && !decided;
+        leaf.after = changes.then_some(place as u8 + 1);
+        leaves.push((leaf, sides.clone()));
+        leaves.extend(changes.then_some((afterwards, sides)));
+        if leaves.len() > 64 {
+            return Err(InvalidPattern::TooLarge("more than 64 steps may come next at one place"));
         }
     }
-    if leaves.len() > 64 {
-        return Err(InvalidPattern::TooLarge("more than 64 steps may come next at one place"));
+    state.alive = places.iter().fold(0, |alive, place| alive | 1 << place);
+    for (before, _) in &mut state.ops {
+        *before = places.get(*before as usize).map_or(leaves.len(), |&place| place) as u8;
     }
-    *alive = if first == 64 { u64::MAX } else { (1 << first) - 1 };
     for at in 0..leaves.len() {
         let sides = leaves[at].1.clone();
         let rivals = leaves.iter().enumerate().filter(|(_, (_, others))| {
