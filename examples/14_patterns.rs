@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         )
         .collect();
 
-    println!("{}", query.explain(2)?);
+    println!("{}", query.plan(2).explain());
     let engine = Engine::builder().workers(2).build()?;
     assert_eq!(engine.submit(query)?.wait(), Status::Completed);
 
