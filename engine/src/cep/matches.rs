@@ -120,8 +120,7 @@ impl<E> Program<E> {
         turn.event = Some(*seq);
         let begins = self.options.starts == Starts::EachEvent;
         if self.options.levels {
-            let level = runs.iter().map(|run| self.level_for(&mut turn, run)).max();
-            turn.level = level.unwrap_or(0);
+            turn.level = self.level(runs, &mut turn);
         }
         for run in runs.drain(..) {
             if run.is_accepted() {
