@@ -316,18 +316,15 @@ struct Reporting<'a> {
     outcome: Outcome,
     /// Whether something was reported of those that began with an event, or it is too late for that.
     decided: Vec<bool>,
+    /// The rank of the preferred match so far of those that began with an event.
+    limits: Vec<Option<Rank>>,
 }
 
 impl Reporting<'_> {
     /// Whether a match before has dropped what took these.
     fn is_dropped(&self, taken: &[(&'static str, usize)]) -> bool {
-        self.was_dropped(taken, END)
-    }
-
-    /// Whether a match by then has.
-    fn was_dropped(&self, taken: &[(&'static str, usize)], by: Moment) -> bool {
         let began = taken[0].1;
-        self.cuts.iter().filter(|cut| cut.at <= by).any(|cut| {
+        self.cuts.iter().any(|cut| {
             let by_then = |event: usize| self.ways.moment(event) <= cut.at;
             let mut then = taken.iter().filter(|(_, event)| by_then(*event));
             by_then(began)
@@ -374,22 +371,34 @@ impl Reporting<'_> {
         }
     }
 
-    /// The rank of the preferred match of those that began with an event, as known at a moment: what is less
-    /// preferred is not looked at any more.
-    fn best(&self, began: usize, by: impl Fn(Moment) -> bool) -> Option<&Complete> {
-        let of = self.ways.complete.iter().filter(|_| self.ways.is_ranked());
-        of.filter(|complete| complete.taken[0].1 == began && by(complete.at))
-            .filter(|complete| !self.was_dropped(&complete.taken, complete.at))
+    /// The preferred match of those that began with an event, as known at a moment. From now on what is less
+    /// preferred is given up.
+    fn best(&mut self, began: usize, at: Moment) -> Option<Complete> {
+        let of = self.ways.complete.iter().filter(|complete| complete.taken[0].1 == began);
+        let best = of
+            .filter(|complete| complete.at <= at && !self.is_dropped(&complete.taken))
+            .filter(|complete| !self.is_given_up(&complete.taken, &complete.rank))
             .min_by_key(|complete| complete.rank.clone())
+            .cloned();
+        if let Some(best) = &best {
+            self.limits[began] = Some(best.rank.clone());
+        }
+        best
     }
 
-    /// Whether something that began with an event and is preferred to `rank` may still come.
-    fn is_awaited(&self, began: usize, rank: Option<&Rank>, at: Moment) -> bool {
+    /// Whether a match of the same beginning was preferred.
+    fn is_given_up(&self, taken: &[(&'static str, usize)], rank: &Rank) -> bool {
+        self.limits[taken[0].1].as_ref().is_some_and(|limit| rank > limit)
+    }
+
+    /// Whether something that began with an event and has not been given up may still come.
+    fn is_awaited(&self, began: usize, at: Moment) -> bool {
         let of = self.ways.stands.iter().filter(|stand| stand.taken[0].1 == began);
         of.filter(|stand| self.ways.moment(stand.taken.last().unwrap().1) <= at)
             .filter(|stand| !self.is_dropped(&stand.taken))
-            .flat_map(|stand| &stand.waits)
-            .any(|(own, _, to)| *to > at && rank.is_none_or(|rank| own < rank))
+            .any(|Stand { taken, waits, .. }| {
+                waits.iter().any(|(rank, _, to)| *to > at && !self.is_given_up(taken, rank))
+            })
     }
 
     /// What can be decided at this moment, in the order in which it began.
@@ -399,16 +408,19 @@ impl Reporting<'_> {
             Report::BestAt(length) => (Some(length), true),
             _ => (None, false),
         };
+        let mut held_up = false;
         for began in 0..self.ways.events.len() {
             if self.ways.moment(began) > at || self.decided[began] {
+                continue;
+            }
+            let best = self.best(began, at);
+            if held_up {
                 continue;
             }
             let start = self.ways.events[began].time;
             let over = by.is_some_and(|length| start + length.as_micros() as i64 <= at.0);
             let over = over || at == END;
-            let best = self.best(began, |own| own <= at).cloned();
-            let open = self.is_awaited(began, best.as_ref().map(|best| &best.rank), at);
-            let best = best.filter(|best| !self.is_dropped(&best.taken));
+            let open = self.is_awaited(began, at);
             match best {
                 Some(Complete { taken, .. }) if over || !open && !waits => {
                     self.decided[began] = true;
@@ -417,7 +429,7 @@ impl Reporting<'_> {
                 _ if over => self.decided[began] = true,
                 None if !open => {}
                 _ if self.ways.program.skip == Skip::None => {}
-                _ => return,
+                _ => held_up = true,
             }
         }
     }
@@ -427,9 +439,8 @@ impl Reporting<'_> {
         let mut over = Vec::new();
         for stand in &self.ways.stands {
             let began = stand.taken[0].1;
-            let best = self.best(began, |own| own < at).map(|best| best.rank.clone());
             let still = |(rank, _, to): &&(Rank, bool, Moment)| {
-                *to == at && best.as_ref().is_none_or(|best| rank < best)
+                *to == at && !self.is_given_up(&stand.taken, rank)
             };
             let mut waits = stand.waits.iter().filter(still);
             let Some((rank, ..)) = waits.next() else { continue };
@@ -469,7 +480,9 @@ pub fn outcome(program: &Program, events: &[Happening]) -> Result<Outcome, TooMa
     moments.dedup();
     let ranked = ways.is_ranked();
     let decided = vec![false; events.len()];
-    let mut reporting = Reporting { ways, cuts: Vec::new(), outcome: Outcome::default(), decided };
+    let limits = vec![None; events.len()];
+    let (cuts, outcome) = (Vec::new(), Outcome::default());
+    let mut reporting = Reporting { ways, cuts, outcome, decided, limits };
     for at in moments {
         reporting.time_out(at);
         if ranked {

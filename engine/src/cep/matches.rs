@@ -125,8 +125,7 @@ impl<E> Program<E> {
         let mut turn = turn.knowing(*seq, value, facts);
         let begins = self.options.starts == Starts::EachEvent;
         if self.options.levels {
-            let level = runs.iter().map(|run| self.level_for(&mut turn, run)).max();
-            turn.level = level.unwrap_or(0);
+            turn.level = self.level(runs, &mut turn);
         }
         for run in runs.drain(..) {
             if run.is_accepted() {

@@ -11,7 +11,7 @@ pub mod program;
 mod run;
 mod settle;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use arena::{Bound, Taken};
 pub use expr::{

@@ -130,8 +130,20 @@ impl<E> Program<E> {
         step.level >= turn.level && self.holds(turn, step.condition, chain)
     }
 
-    /// The highest level of the steps that the event at hand fits, for the tokens of `run`.
-    pub(super) fn level_for(&self, turn: &mut Turn<'_, E>, run: &Run) -> u8 {
+    /// The highest level of the steps that the event at hand fits, for the tokens of `runs` and, where a run
+    /// begins with each event, at the beginning.
+    pub(super) fn level(&self, runs: &[Run], turn: &mut Turn<'_, E>) -> u8 {
+        let mut level = runs.iter().map(|run| self.level_for(turn, run)).max().unwrap_or(0);
+        if self.options.starts == Starts::EachEvent {
+            self.begin(turn);
+            while let Some(run) = turn.runs.pop() {
+                level = level.max(self.level_for(turn, &run));
+            }
+        }
+        level
+    }
+
+    fn level_for(&self, turn: &mut Turn<'_, E>, run: &Run) -> u8 {
         let mut level = 0;
         for token in &run.tokens {
             if let At::Listening { state, alive } = token.at {

@@ -139,11 +139,14 @@ fn waits_first<E>(expr: &Expr<E>) -> bool {
         Expr::Step(_) | Expr::Absent(_) => false,
         Expr::Wait(_) => true,
         Expr::Sequence(links) => {
-            let first = links.iter().find_map(|link| match link {
+            let parts = links.iter().filter_map(|link| match link {
                 Link::To(_, part) => Some(part),
                 Link::Not(..) => None,
             });
-            first.is_some_and(waits_first)
+            // What may be left out does not stand before the wait.
+            let needed = parts.clone().position(|part| !can_be_empty(part));
+            let last = needed.map_or(usize::MAX, |needed| needed + 1);
+            parts.take(last).any(waits_first)
         }
         Expr::AllOf(parts) | Expr::AnyOf(parts) | Expr::Either(parts) => {
             parts.iter().any(waits_first)
