@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Bound::{Included, Unbounded};
 use std::time::Duration;
 
-use mizzle::pattern::{
-    Bound, Part, Pattern, Report, Skip, absent, all_of, any_of, either, step_if, wait,
-};
+use mizzle::pattern::{Bound, Part, Pattern, Report, Skip, any_of, either, step_if};
 
 /// What happens in a random stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,12 +67,6 @@ pub enum Pat {
     Repeat(Box<Pat>, Times),
     Either(Vec<Pat>),
     AnyOf(Vec<Pat>),
-    AllOf(Vec<Pat>),
-    Absent(Box<Pat>),
-    Wait(i64),
-    Within(Box<Pat>, i64),
-    /// Begins again when complete, when impossible.
-    Every(Box<Pat>, bool, bool),
 }
 
 #[derive(Clone, Debug)]
@@ -87,7 +79,6 @@ pub enum Link {
 #[derive(Clone, Debug)]
 pub struct Program {
     pub pat: Pat,
-    pub once: bool,
     /// Microseconds, and whether the last one counts.
     pub within: Option<(i64, bool)>,
     pub within_each: Option<i64>,
@@ -108,8 +99,7 @@ impl Pat {
             }
             Self::Repeat(of, times) => times.min == 0 || of.can_be_empty(),
             Self::Either(parts) | Self::AnyOf(parts) => parts.iter().any(Self::can_be_empty),
-            Self::Within(of, _) | Self::Every(of, ..) => of.can_be_empty(),
-            Self::Step(..) | Self::AllOf(_) | Self::Absent(_) | Self::Wait(_) => false,
+            Self::Step(..) => false,
         }
     }
 
@@ -122,11 +112,8 @@ impl Pat {
                 let has = |link: &Link| matches!(link, Link::To(_, to) if to.has(name));
                 first.has(name) || links.iter().any(has)
             }
-            Self::Either(parts) | Self::AnyOf(parts) | Self::AllOf(parts) => any(parts),
-            Self::Repeat(of, _) | Self::Absent(of) | Self::Within(of, _) | Self::Every(of, ..) => {
-                of.has(name)
-            }
-            Self::Wait(_) => false,
+            Self::Either(parts) | Self::AnyOf(parts) => any(parts),
+            Self::Repeat(of, _) => of.has(name),
         }
     }
 
@@ -146,13 +133,6 @@ impl Pat {
             Self::Repeat(of, times) => repeated(of.part(), times),
             Self::Either(parts) => either(parts.iter().map(Self::part)),
             Self::AnyOf(parts) => any_of(parts.iter().map(Self::part)),
-            Self::AllOf(parts) => all_of(parts.iter().map(Self::part)),
-            Self::Absent(of) => absent(of.part()),
-            Self::Wait(length) => wait(us(*length)),
-            Self::Within(of, length) => of.part().within(us(*length)),
-            Self::Every(of, true, true) => of.part().every(),
-            Self::Every(of, true, false) => of.part().every_while_possible(),
-            Self::Every(of, ..) => of.part().retry(),
         }
     }
 }
@@ -187,7 +167,7 @@ impl Program {
     /// As a user writes it.
     pub fn pattern(&self) -> Pattern<Happening> {
         let part = self.pat.part();
-        let pattern = if self.once { Pattern::once(part) } else { Pattern::new(part) };
+        let pattern = Pattern::new(part);
         let pattern = match self.within {
             Some((length, true)) => pattern.within_inclusive(us(length)),
             Some((length, false)) => pattern.within(us(length)),

@@ -1,7 +1,6 @@
 //! Random patterns and streams against the naive matcher.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use mizzle::pattern::{Report, Skip};
 use mizzle::time::{Timestamp, Watermarks};
@@ -144,8 +143,7 @@ fn program() -> impl Strategy<Value = Program> {
                 }
                 (pat, _) => pat,
             };
-            let once = false;
-            (!refused).then_some(Program { pat, once, within, within_each, report, skip, consume })
+            (!refused).then_some(Program { pat, within, within_each, report, skip, consume })
         },
     )
 }

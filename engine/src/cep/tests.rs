@@ -183,7 +183,8 @@ fn memory_follows_what_can_still_match() {
     for time in 0..100_000 {
         let now = Timestamp::from_micros(time);
         program.clock(&mut matches, &mut room, (now, false), &mut |_, _| timeouts += 1);
-        program.event(&mut matches, &mut room, now, 'a', &mut |_| panic!("there is no b"));
+        let (event, facts) = (Event::new(now, 'a'), program.facts(&'a'));
+        program.event(&mut matches, &mut room, event, facts, &mut |_| panic!("there is no b"));
         most = (most.0.max(matches.len()), most.1.max(matches.held()));
     }
     // Of each of the last ten events one run for each number of events behind it.
