@@ -1,6 +1,8 @@
 //! The operator that looks for a pattern among the events of each key.
 
 mod alarms;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use std::hash::Hash;
 use std::marker::PhantomData;
