@@ -117,7 +117,7 @@ where
     ///
     /// let payments = [(1, "ann", 2), (2, "bob", 900), (3, "ann", 700), (4, "bob", 3), (90, "bob", 800)];
     /// let probe = step("probe", |payment: &(i64, &str, i64)| payment.2 < 10)
-    ///     .then(step("theft", |payment| payment.2 > 500));
+    ///     .then(step("theft", |payment: &(i64, &str, i64)| payment.2 > 500));
     /// let query = Query::new("stolen cards");
     /// let stolen = query
     ///     .source("payments", source::from_iter(payments, |p| Timestamp::from_secs(p.0)))
@@ -164,7 +164,7 @@ fn looking<B: Build, K, KF, U, F>(
         Ok(program) => (Some(program), None),
         Err(mistake) => (None, Some(mistake)),
     };
-    let drawn = program.as_ref().map(Program::drawn);
+    let drawn = program.as_ref().map(|program| Box::new(program.drawn()));
     let stream = stream.then("pattern", shape, |upstream, op| Patterned {
         upstream,
         op,

@@ -40,8 +40,9 @@ pub struct Site {
     pub in_order: bool,
     /// Whether the user asked to cut the chain behind it (`.parallel()`).
     pub cut_after: bool,
-    /// What it is inside, for those who look at the plan.
-    pub drawn: Option<Drawn>,
+    /// What it is inside, for those who look at the plan. Most have nothing to show, and there may be a great
+    /// many queries.
+    pub drawn: Option<Box<Drawn>>,
     /// The user's source line.
     pub location: &'static Location<'static>,
 }

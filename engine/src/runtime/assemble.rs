@@ -67,14 +67,16 @@ impl Assembler {
     pub(super) fn finish(self) -> Vec<Arc<Chain>> {
         self.query.expect(self.pending.len());
         let capacity = self.engine.settings().inbox_capacity;
-        let chains = self.pending.into_iter().map(|Pending { frame, work, read }| {
+        // Not collected: a list made in the place of this one would keep its room, for every query.
+        let mut chains = Vec::with_capacity(self.pending.len());
+        for Pending { frame, work, read } in self.pending {
             let work = work(&frame);
             let chain = Chain::new(frame, work);
             let task: Arc<dyn Task> = chain.clone();
             read.attach(Arc::downgrade(&task), capacity);
-            chain
-        });
-        chains.collect()
+            chains.push(chain);
+        }
+        chains
     }
 
     /// A chain that reads `read`, to be made when all inputs of all ports are known.
