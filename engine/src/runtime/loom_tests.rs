@@ -10,6 +10,7 @@ use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{Injector, Mutex, Steal, thread};
 use crate::time::Timestamp;
 
+use super::assemble::Readable as _;
 use super::pool::{Pool, Task, TaskRef};
 use super::port::{Packet, Port, Room};
 use super::sleep::Sleepers;
