@@ -306,17 +306,7 @@ impl<E> Pattern<E> {
     }
 
     fn with(part: Part<E>, starts: cep::Starts) -> Self {
-        let pattern = cep::Pattern {
-            expr: part.expr,
-            starts,
-            within: None,
-            within_each: None,
-            report: Report::Each,
-            skip: Skip::None,
-            consume: Consume::Nothing,
-            cap: None,
-        };
-        Self { pattern, mistake: part.mistake }
+        Self { pattern: cep::Pattern::new(part.expr, starts), mistake: part.mistake }
     }
 
     /// A match takes less than `length`, from its first event to its last. A partial match whose time is

@@ -41,6 +41,11 @@ pub(crate) fn after(time: Timestamp, length: i64) -> Timestamp {
     Timestamp::from_micros(time.as_micros().saturating_add(length))
 }
 
+/// Whether `clock` has reached the end of `length` microseconds from `since` on, if there is such a length.
+pub(super) fn is_past(since: Timestamp, length: Option<i64>, clock: Timestamp) -> bool {
+    length.is_some_and(|length| is_due(after(since, length), clock))
+}
+
 impl Room {
     /// Forgets what was left when a user's function panicked.
     pub fn clear(&mut self) {
@@ -109,8 +114,8 @@ impl<E> Program<E> {
         token.chain == NIL && self.rest == Some((state, alive))
     }
 
-    /// Offers an event, of which [`facts`](Self::facts) are known, which is not earlier than those before it. All that is due at or before it must
-    /// have happened.
+    /// Offers an event, of which [`facts`](Self::facts) are known, and which is not earlier than those before
+    /// it. All that is due at or before it must have happened.
     pub fn event(
         &self,
         matches: &mut Matches<E>,
@@ -193,7 +198,9 @@ impl<E> Program<E> {
         while let Some(due) = self.due(matches).filter(|&due| is_due(due, clock))
             && !(ending && due == Timestamp::MAX)
         {
-            self.come(matches, room, due, ending, &mut dropped, &mut |what| found(due, what));
+            let more = self.come(matches, room, due, ending, &mut |what| found(due, what));
+            dropped.runs += more.runs;
+            dropped.fails |= more.fails;
         }
         dropped
     }
@@ -205,9 +212,8 @@ impl<E> Program<E> {
         room: &mut Room,
         due: Timestamp,
         ending: bool,
-        dropped: &mut Dropped,
         found: &mut impl FnMut(Found<'_, E>),
-    ) {
+    ) -> Dropped {
         let Matches { arena, runs, seq } = matches;
         let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), due, *seq as u32);
         turn.ending = ending;
@@ -231,11 +237,10 @@ impl<E> Program<E> {
             }
         }
         self.settle(&mut turn, false, found);
-        let Dropped { runs: more, fails } = self.drop_at_caps(&mut turn);
-        dropped.runs += more;
-        dropped.fails |= fails;
+        let dropped = self.drop_at_caps(&mut turn);
         runs.extend(room.runs.drain(..));
         matches.tidy();
+        dropped
     }
 
     /// Whether all that happens at `clock` is that the time of the only run is over, and nobody is to be
@@ -251,11 +256,9 @@ impl<E> Program<E> {
 
     /// Whether a run's own time is over at `clock`.
     fn is_over(&self, run: &Run, clock: Timestamp) -> bool {
-        let over = |since: Timestamp, length: Option<i64>| {
-            length.is_some_and(|length| is_due(after(since, length), clock))
-        };
         run.began != u64::MAX
-            && (over(run.start, self.options.within) || over(run.last, self.options.within_each))
+            && (is_past(run.start, self.options.within, clock)
+                || is_past(run.last, self.options.within_each, clock))
     }
 
     /// Where only preferred matches count, what a run waits for may be spread over several, for the sake of
@@ -279,7 +282,7 @@ impl<E> Program<E> {
         found: &mut impl FnMut(Found<'_, E>),
     ) {
         if self.is_spared(&run) {
-            self.spare(run, turn);
+            self.accept(run, 0, turn);
         } else if !run.matched {
             let newest = run.tokens.iter().map(|token| token.chain).filter(|&chain| chain != NIL);
             let head = newest.max().unwrap_or(NIL);
@@ -293,24 +296,11 @@ impl<E> Program<E> {
         }
     }
 
-    /// A run that only waited for something not to come is a match.
-    fn spare(&self, mut run: Run, turn: &mut Turn<'_, E>) {
-        let chain = run.tokens[0].chain;
-        if self.options.is_ranked() {
-            run.tokens[0].at = At::Accepted;
-            turn.runs.push(run);
-        } else {
-            turn.accepted.push(Accepted { began: run.began, chain });
-        }
-    }
-
     /// Whether all that a run waits for is that something does not come.
     fn is_spared(&self, run: &Run) -> bool {
         let [token] = run.tokens[..] else { return false };
         let At::Listening { state, alive } = token.at else { return false };
-        let leaves = &self.states[state as usize].leaves;
-        let ends = |at: usize| alive & (1 << at) != 0 && leaves[at].step.is_none();
-        (0..leaves.len()).any(ends)
+        self.states[state as usize].awaited(alive).any(|leaf| leaf.step.is_none())
     }
 
     /// No event comes any more, and all that was due has happened: what only waited for something not
@@ -326,7 +316,7 @@ impl<E> Program<E> {
         let mut turn = Turn::new(arena, (&mut room.runs, &mut room.accepted), time, *seq as u32);
         for run in runs.drain(..) {
             if self.is_spared(&run) {
-                self.spare(run, &mut turn);
+                self.accept(run, 0, &mut turn);
             } else if self.options.is_ranked() {
                 turn.runs.push(run);
             }

@@ -4,7 +4,7 @@ use super::Starts;
 use super::arena::{Arena, Bound, NIL};
 use super::expr::Contiguity;
 use super::matches::after;
-use super::program::{Leaf, Op, Program, Region};
+use super::program::{Leaf, Op, Program, Region, bits};
 use super::run::{At, Run, Token};
 use crate::time::Timestamp;
 
@@ -25,9 +25,8 @@ pub(super) struct Turn<'a, E> {
     pub level: u8,
     /// The stream ends: no wait that begins now is ever over.
     pub ending: bool,
-    /// Of the first 64 conditions, those that were asked about this event alone, and those that hold.
-    asked: u64,
-    held: u64,
+    /// What is known of the event, alone.
+    facts: Facts,
 }
 
 /// What is known of an event, whatever a run has taken.
@@ -57,8 +56,7 @@ struct Heard {
 impl<'a, E> Turn<'a, E> {
     /// An event is at hand, of which something is known already.
     pub fn knowing(mut self, seq: u64, value: E, facts: Facts) -> Self {
-        (self.event, self.value) = (Some(seq), Some(value));
-        (self.asked, self.held) = (facts.asked, facts.held);
+        (self.event, self.value, self.facts) = (Some(seq), Some(value), facts);
         self
     }
 
@@ -69,20 +67,9 @@ impl<'a, E> Turn<'a, E> {
         tick: u32,
     ) -> Self {
         let (event, value, level, ending) = (None, None, 0, false);
-        let Facts { asked, held } = Facts::default();
-        Self { arena, runs, accepted, now, event, value, tick, level, ending, asked, held }
+        let facts = Facts::default();
+        Self { arena, runs, accepted, now, event, value, tick, level, ending, facts }
     }
-}
-
-/// The positions of the bits that are set, from the lowest.
-fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = mask.trailing_zeros() as usize;
-        (mask != 0).then(|| {
-            mask &= mask - 1;
-            bit
-        })
-    })
 }
 
 impl<E> Program<E> {
@@ -114,14 +101,14 @@ impl<E> Program<E> {
     fn holds(&self, turn: &mut Turn<'_, E>, condition: u16, chain: u32) -> bool {
         let asked = &self.conditions[condition as usize];
         let bit = 1u64.checked_shl(u32::from(condition)).filter(|_| asked.alone).unwrap_or(0);
-        if turn.asked & bit != 0 {
-            return turn.held & bit != 0;
+        if turn.facts.asked & bit != 0 {
+            return turn.facts.held & bit != 0;
         }
         let taken = Bound { names: &self.names, arena: turn.arena, head: chain };
         let event = turn.value.as_ref().unwrap_or_else(|| turn.arena.newest());
         let holds = (asked.condition)(event, &taken);
-        turn.asked |= bit;
-        turn.held |= if holds { bit } else { 0 };
+        turn.facts.asked |= bit;
+        turn.facts.held |= if holds { bit } else { 0 };
         holds
     }
 
@@ -147,8 +134,8 @@ impl<E> Program<E> {
         let mut level = 0;
         for token in &run.tokens {
             if let At::Listening { state, alive } = token.at {
-                for leaf in bits(alive) {
-                    if let Some(step) = self.states[state as usize].leaves[leaf].step
+                for leaf in self.states[state as usize].awaited(alive) {
+                    if let Some(step) = leaf.step
                         && self.fits(turn, step, token.chain)
                     {
                         level = level.max(self.steps[step as usize].level);
@@ -183,17 +170,10 @@ impl<E> Program<E> {
         self.begin(turn);
         turn.tick = turn.tick.wrapping_add(1);
         for run in turn.runs.split_off(before) {
-            let at = turn.runs.len();
             self.offer(run, turn);
-            let mut kept = at;
-            while kept < turn.runs.len() {
-                if turn.runs[kept].began == u64::MAX {
-                    turn.runs.remove(kept);
-                } else {
-                    kept += 1;
-                }
-            }
         }
+        let offered = turn.runs.split_off(before);
+        turn.runs.extend(offered.into_iter().filter(|run| run.began != u64::MAX));
     }
 
     /// Lets a run go on: what is about to enter a state does, and an event is offered to each token
@@ -280,7 +260,7 @@ impl<E> Program<E> {
     /// A run's token takes the event at hand, as `leaf`'s step; or, where the leaf is the end behind a
     /// negation, has seen that it may.
     fn take(&self, mut run: Run, at: usize, leaf: &Leaf, turn: &mut Turn<'_, E>) {
-        let Some(step) = leaf.step else { return self.happen(Op::Accept, run, at, turn) };
+        let Some(step) = leaf.step else { return self.accept(run, at, turn) };
         let seq = turn.event.expect("an event was taken");
         if let Some(value) = turn.value.take() {
             turn.arena.admit(seq, turn.now, value);
@@ -315,19 +295,28 @@ impl<E> Program<E> {
             tick: turn.tick,
             ..run.tokens[at]
         };
-        let accepts = state.ops.iter().any(|&(_, op)| op == Op::Accept);
         if ranked && !state.ops.is_empty() {
+            // What waits is preferred to what is complete.
             let mut on = run.clone();
             on.tokens[at] = waiting;
             self.offer(on, turn);
+            return state.ops.iter().for_each(|&(_, op)| self.happen(op, run.clone(), at, turn));
         }
         for &(_, op) in &state.ops {
             self.happen(op, run.clone(), at, turn);
         }
-        if !ranked || state.ops.is_empty() {
-            run.matched |= accepts;
-            run.tokens[at] = waiting;
-            self.offer(run, turn);
+        run.matched |= state.ops.iter().any(|&(_, op)| op == Op::Accept);
+        run.tokens[at] = waiting;
+        self.offer(run, turn);
+    }
+
+    /// A run is a match; where only preferred ones count, that is decided later.
+    pub(super) fn accept(&self, mut run: Run, at: usize, turn: &mut Turn<'_, E>) {
+        if self.options.is_ranked() {
+            run.tokens[at].at = At::Accepted;
+            turn.runs.push(run);
+        } else {
+            turn.accepted.push(Accepted { began: run.began, chain: run.tokens[at].chain });
         }
     }
 
@@ -335,11 +324,7 @@ impl<E> Program<E> {
     fn happen(&self, op: Op, mut run: Run, at: usize, turn: &mut Turn<'_, E>) {
         let token = run.tokens[at];
         match op {
-            Op::Accept if self.options.is_ranked() => {
-                run.tokens[at].at = At::Accepted;
-                turn.runs.push(run);
-            }
-            Op::Accept => turn.accepted.push(Accepted { began: run.began, chain: token.chain }),
+            Op::Accept => self.accept(run, at, turn),
             Op::Fork(group) => {
                 run.tokens.remove(at);
                 for branch in &self.groups[group as usize].branches {

@@ -24,6 +24,14 @@ pub struct Pattern<E> {
     pub cap: Option<Cap>,
 }
 
+impl<E> Pattern<E> {
+    /// Looks for `expr`: each match is reported, and nothing limits or drops anything.
+    pub fn new(expr: Expr<E>, starts: Starts) -> Self {
+        let (report, skip, consume) = (Report::Each, Skip::None, Consume::Nothing);
+        Self { expr, starts, within: None, within_each: None, report, skip, consume, cap: None }
+    }
+}
+
 /// When a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Starts {

@@ -107,6 +107,24 @@ pub struct State {
     pub region: u16,
 }
 
+/// The positions of the bits that are set, from the lowest.
+pub(super) fn bits(mut mask: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let bit = mask.trailing_zeros() as usize;
+        (mask != 0).then(|| {
+            mask &= mask - 1;
+            bit
+        })
+    })
+}
+
+impl State {
+    /// The leaves that are still alive.
+    pub(super) fn awaited(&self, alive: u64) -> impl Iterator<Item = &Leaf> {
+        bits(alive).map(|at| &self.leaves[at])
+    }
+}
+
 /// A step that may be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
@@ -214,10 +232,8 @@ impl<E> Program<E> {
         let conditions = 0..self.conditions.len() as u16;
         let all = conditions.filter(|&it| is_alone(it)).fold(0, |all, it| all | bit(it));
         let begins = self.rest.and_then(|(state, alive)| {
-            let leaves = self.states[state as usize].leaves.iter().enumerate();
-            let awaited = leaves.filter(|(at, _)| alive & (1 << at) != 0);
-            let conditions =
-                awaited.map(|(_, leaf)| Some(self.steps[leaf.step? as usize].condition));
+            let awaited = self.states[state as usize].awaited(alive);
+            let conditions = awaited.map(|leaf| Some(self.steps[leaf.step? as usize].condition));
             let conditions: Option<Vec<u16>> = conditions.collect();
             let mut alone =
                 conditions?.into_iter().map(|it| Some(bit(it) & all).filter(|&it| it != 0));

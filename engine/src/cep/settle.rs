@@ -3,12 +3,11 @@
 use std::collections::VecDeque;
 
 use super::arena::Bound;
-use super::matches::{Dropped, Found, after};
+use super::matches::{Dropped, Found, is_past};
 use super::offer::{Accepted, Turn};
 use super::program::Program;
 use super::run::{At, Run};
 use super::{AtCap, Consume, Report, Skip};
-use crate::time::{Timestamp, is_due};
 
 /// What a match drops.
 struct Cut {
@@ -107,7 +106,7 @@ impl<E> Program<E> {
             if let Some(accepted) = accepted {
                 turn.runs.drain(at + accepted + 1..at + group);
             }
-            let over = ends || self.is_decided_by(turn.runs[at].start, turn.now);
+            let over = ends || is_past(turn.runs[at].start, self.options.deadline(), turn.now);
             let waits = matches!(self.options.report, Report::BestAt(_)) && !over;
             match accepted {
                 Some(first) if over || first == 0 && !waits => {
@@ -145,12 +144,6 @@ impl<E> Program<E> {
         });
     }
 
-    /// Whether a match that begins at `start` is decided at `clock` whatever may come.
-    fn is_decided_by(&self, start: Timestamp, clock: Timestamp) -> bool {
-        let length = self.options.deadline();
-        length.is_some_and(|length| is_due(after(start, length), clock))
-    }
-
     /// Drops the runs that are too many.
     pub(super) fn drop_at_caps(&self, turn: &mut Turn<'_, E>) -> Dropped {
         let mut dropped = Dropped::default();
@@ -185,9 +178,8 @@ impl<E> Program<E> {
             });
             let mut waits = Vec::new();
             for (state, alive) in steps {
-                let leaves = &self.states[state as usize].leaves;
-                let awaited = (0..leaves.len()).filter(|&at| alive & (1 << at) != 0);
-                let steps = awaited.filter_map(|at| leaves[at].step).map(usize::from);
+                let awaited = self.states[state as usize].awaited(alive);
+                let steps = awaited.filter_map(|leaf| leaf.step).map(usize::from);
                 waits.extend(steps.filter(|&step| self.steps[step].max_pending.is_some()));
             }
             waits

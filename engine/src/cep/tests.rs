@@ -65,16 +65,7 @@ pub(crate) fn us(micros: u64) -> Duration {
 }
 
 pub(crate) fn pattern(expr: Expr<char>) -> Pattern<char> {
-    Pattern {
-        expr,
-        starts: Starts::EachEvent,
-        within: None,
-        within_each: None,
-        report: Report::Each,
-        skip: Skip::None,
-        consume: Consume::Nothing,
-        cap: None,
-    }
+    Pattern::new(expr, Starts::EachEvent)
 }
 
 pub(crate) fn within(length: u64, pattern: Pattern<char>) -> Pattern<char> {

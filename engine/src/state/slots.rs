@@ -116,7 +116,7 @@ impl<K: Hash + Eq, S> Slots<K, S> {
     /// Where `key` is, if it is there.
     #[inline]
     pub(crate) fn find(&self, key: &K) -> Option<u32> {
-        self.position(hash(key), key)
+        self.find_hashed(hash(key), key)
     }
 
     /// Where `key` is; a key that is new has the state that `init` makes.
@@ -127,16 +127,18 @@ impl<K: Hash + Eq, S> Slots<K, S> {
     #[inline]
     pub(crate) fn find_or_insert(&mut self, key: K, init: impl FnOnce() -> S) -> u32 {
         let hash = hash(&key);
-        match self.position(hash, &key) {
+        match self.find_hashed(hash, &key) {
             Some(place) => place,
-            None => self.arrive(Slot { hash, key, state: init() }),
+            None => self.insert(hash, key, init()),
         }
     }
 
     /// As [`find`](Self::find), for a key with that [`hash`](super::hash).
     #[inline]
     pub(crate) fn find_hashed(&self, hash: u64, key: &K) -> Option<u32> {
-        self.position(hash, key)
+        let is =
+            |&place: &u32| matches!(&self.slots[place as usize], Some(slot) if slot.key == *key);
+        self.index.find(hash, is).copied()
     }
 
     /// Puts a key with that hash, which is not there, at a place.
@@ -144,29 +146,18 @@ impl<K: Hash + Eq, S> Slots<K, S> {
     /// # Panics
     ///
     /// If this were the 2^32nd key.
-    #[inline]
     pub(crate) fn insert(&mut self, hash: u64, key: K, state: S) -> u32 {
-        self.arrive(Slot { hash, key, state })
-    }
-
-    #[inline]
-    fn position(&self, hash: u64, key: &K) -> Option<u32> {
-        let is =
-            |&place: &u32| matches!(&self.slots[place as usize], Some(slot) if slot.key == *key);
-        self.index.find(hash, is).copied()
-    }
-
-    fn arrive(&mut self, slot: Slot<K, S>) -> u32 {
         let place = match self.free.last() {
             Some(&place) => place,
             None => u32::try_from(self.slots.len()).expect("fewer than 2^32 keys"),
         };
         let slots = &self.slots;
-        self.index.insert_unique(slot.hash, place, |&place| slot_hash(slots, place));
+        self.index.insert_unique(hash, place, |&place| slot_hash(slots, place));
+        let slot = Some(Slot { hash, key, state });
         if self.free.pop().is_some() {
-            self.slots[place as usize] = Some(slot);
+            self.slots[place as usize] = slot;
         } else {
-            self.slots.push(Some(slot));
+            self.slots.push(slot);
         }
         place
     }

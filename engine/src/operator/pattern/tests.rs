@@ -247,10 +247,7 @@ impl Select<(u64, char)> for Quiet {
 impl ByHand {
     fn new(expr: Expr<(u64, char)>, starts: Starts, within: Option<u64>) -> Self {
         let within = within.map(|length| crate::cep::Limit::below(us(length)));
-        let (report, skip, consume) = (Report::Each, Skip::None, Consume::Nothing);
-        let (within_each, cap) = (None, None);
-        let pattern = Pattern { expr, starts, within, within_each, report, skip, consume, cap };
-        let program = pattern.compile().unwrap();
+        let program = Pattern { within, ..Pattern::new(expr, starts) }.compile().unwrap();
         let key: fn(&(u64, char)) -> u64 = |event| event.0;
         let (next, side) = (Probe::new(), Probe::new());
         let operator = PatternMatch::new(OpId(1), key, program, Quiet, None, false, next, side);
