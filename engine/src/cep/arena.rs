@@ -96,6 +96,27 @@ impl<E> Arena<E> {
         self.push(Node { parent, ..node })
     }
 
+    /// One list of all that is in those that end at `heads`, in order of arrival.
+    pub fn union(&mut self, heads: &[u32]) -> u32 {
+        if let [] | [_] = heads {
+            return heads.first().copied().unwrap_or(NIL);
+        }
+        let mut all = Vec::new();
+        for &head in heads {
+            let mut at = head;
+            while at != NIL {
+                all.push((self.nodes[at as usize].event, at));
+                at = self.nodes[at as usize].parent;
+            }
+        }
+        all.sort_unstable();
+        all.dedup();
+        all.into_iter().fold(NIL, |parent, (_, at)| {
+            let node = self.nodes[at as usize];
+            self.push(Node { parent, ..node })
+        })
+    }
+
     /// The order of arrival of a node's event.
     pub fn seq(&self, node: Node) -> u64 {
         self.events[node.event as usize].seq

@@ -29,6 +29,9 @@ pub enum Found<'a, E> {
     Timeout(Bound<'a, E>),
 }
 
+/// Where lists end.
+type Heads = SmallVec<[u32; 1]>;
+
 /// Room that is kept from call to call.
 #[derive(Default)]
 pub struct Room {
@@ -264,12 +267,22 @@ impl<E> Program<E> {
     /// Where only preferred matches count, what a run waits for may be spread over several, for the sake of
     /// their order. Of those whose time is over at `clock`, what was taken by runs that only wait for
     /// something not to come: the others that have taken the same are no timeouts.
-    fn spared_chains(&self, runs: &[Run], clock: Timestamp) -> Vec<u32> {
+    fn spared_chains(&self, runs: &[Run], clock: Timestamp) -> Vec<Heads> {
         if !self.options.is_ranked() {
             return Vec::new();
         }
         let over = runs.iter().filter(|run| self.is_over(run, clock) && self.is_spared(run));
-        over.map(|run| run.tokens[0].chain).collect()
+        over.map(|run| self.heads(run)).collect()
+    }
+
+    /// The lists of what a run has taken, each once: one for each of the parts that stand side by side, but
+    /// none of what must not come.
+    fn heads(&self, run: &Run) -> Heads {
+        let present = run.tokens.iter().filter(|token| !self.is_absent(self.region(token)));
+        let mut heads: Heads = present.map(|token| token.chain).filter(|&at| at != NIL).collect();
+        heads.sort_unstable();
+        heads.dedup();
+        heads
     }
 
     /// A run's time is over: a match, if all it waited for was that something does not come; else a
@@ -278,19 +291,19 @@ impl<E> Program<E> {
         &self,
         run: Run,
         turn: &mut Turn<'_, E>,
-        told: &mut Vec<u32>,
+        told: &mut Vec<Heads>,
         found: &mut impl FnMut(Found<'_, E>),
     ) {
         if self.is_spared(&run) {
             self.accept(run, 0, turn);
         } else if !run.matched {
-            let newest = run.tokens.iter().map(|token| token.chain).filter(|&chain| chain != NIL);
-            let head = newest.max().unwrap_or(NIL);
+            let heads = self.heads(&run);
+            let head = turn.arena.union(&heads);
             if self.options.is_ranked() {
-                if told.contains(&head) {
+                if told.contains(&heads) {
                     return;
                 }
-                told.push(head);
+                told.push(heads);
             }
             found(Found::Timeout(Bound { names: &self.names, arena: turn.arena, head }));
         }

@@ -389,7 +389,7 @@ impl<E> Program<E> {
     }
 
     /// Where a token is.
-    fn region(&self, token: &Token) -> u16 {
+    pub(super) fn region(&self, token: &Token) -> u16 {
         match token.at {
             At::Listening { state, .. } | At::Entering { state } => {
                 self.states[state as usize].region

@@ -281,6 +281,17 @@ impl<E> Program<E> {
         true
     }
 
+    /// Whether `region` is something that must not come beside others, or within it.
+    pub(super) fn is_absent(&self, region: u16) -> bool {
+        let own = match self.regions[region as usize] {
+            Region::Branch { group, branch } => {
+                self.groups[group as usize].branches[branch as usize].absent
+            }
+            _ => false,
+        };
+        own || self.outer(region).is_some_and(|outer| self.is_absent(outer))
+    }
+
     /// Whether `region` is a part of the group or within one.
     pub(super) fn is_in_group(&self, mut region: u16, group: u16) -> bool {
         loop {

@@ -146,6 +146,17 @@ fn runs_that_wait_side_by_side_time_out_once() {
 }
 
 #[test]
+fn a_timeout_tells_what_parts_side_by_side_have_taken_but_not_what_must_not_come() {
+    let forbidden = absent(sequence([then(one("x")), then(one("y"))]));
+    let parts = vec![one("b"), one("c"), one("d"), forbidden];
+    let expr = sequence([then(one("a")), then(Expr::AllOf(parts))]);
+    let whole = within(9, pattern(expr));
+    assert_eq!(found(&whole, "acxb"), ["0 1 3!"]);
+    assert_eq!(found(&whole, "acxbd"), ["0 1 3 4"]);
+    assert_eq!(found(&whole, "ax"), ["0!"]);
+}
+
+#[test]
 fn an_event_that_begins_at_a_higher_level_is_kept_from_lower_steps() {
     let high = Expr::Step(Step { level: 1, ..step("a") });
     let whole = pattern(sequence([then(high), then(one("ab"))]));

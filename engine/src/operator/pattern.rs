@@ -119,13 +119,15 @@ impl<K: Hash + Eq, E> PatternState<K, E> {
             self.alarms.gave_up();
         }
         self.keys.remove(place);
-        if self.alarms.is_stale() {
+        let sparse = self.keys.is_sparse();
+        if sparse || self.alarms.is_stale() {
             let keys = &mut self.keys;
             self.alarms.retain(|alarm| {
                 keys.get_mut(alarm.place).is_some_and(|held| held.is_rung_by(alarm))
             });
         }
-        if self.keys.is_sparse() {
+        if sparse {
+            // Every alarm that is left is of a key that is there.
             self.alarms.relocate(&self.keys.close_up());
         }
     }

@@ -91,7 +91,7 @@ impl Alarms {
         self.stale = 0;
     }
 
-    /// The keys have moved: `moved` says where each is now.
+    /// The keys have moved: `moved` says where each is now. All alarms must be of keys that are there.
     pub fn relocate(&mut self, moved: &[u32]) {
         let to = |place: &mut u32| *place = moved[*place as usize];
         self.in_order.iter_mut().for_each(|alarm| to(&mut alarm.place));

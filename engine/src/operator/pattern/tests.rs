@@ -319,3 +319,20 @@ fn memory_is_flat_over_keys_whose_time_is_over() {
     each.operator.watermark(&mut each.state, &mut each.cx, at(60_000));
     assert_eq!(each.held(), (0, 0));
 }
+
+#[test]
+fn alarms_of_keys_that_are_gone_do_not_stand_in_the_way_of_moving_the_others_together() {
+    let mut each = ByHand::new(keyed_a_then_b(), Starts::EachEvent, Some(1_000_000));
+    let keys = 20_000;
+    // Several alarms per key, so that those of keys that are gone are never most of all.
+    (0..3).for_each(|_| (0..keys).for_each(|key| each.event(0, key, 'a')));
+    // From the newest on, so that the last places lie empty; a few stay.
+    (0..keys).rev().filter(|key| key % 1_000 != 7).for_each(|key| each.event(1, key, 'b'));
+    let (held, alarms) = each.held();
+    assert_eq!(held, 20);
+    assert!(alarms < 10_000, "{alarms} alarms for {held} keys");
+    each.operator.watermark(&mut each.state, &mut each.cx, at(999_999));
+    assert_eq!(each.held().0, 20);
+    each.operator.watermark(&mut each.state, &mut each.cx, at(1_000_000));
+    assert_eq!(each.held(), (0, 0));
+}
