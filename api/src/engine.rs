@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
-use mizzle_engine::runtime::{self, EngineError, QueryHandle, QueryId, Settings};
+use mizzle_engine::runtime::{
+    self, ContextBuilder, Contexts, EngineError, QueryHandle, QueryId, Settings,
+};
 use mizzle_engine::time::Clock;
 
 use crate::query::{BuildError, Query};
 
 /// Hosts queries on a fixed number of worker threads.
 ///
-/// Dropping it cancels every query and waits for the workers; a user's function that never returns
+/// Dropping it cancels every query, ends every context and waits for the workers; a user's function that never returns
 /// makes that wait for ever.
 pub struct Engine {
     inner: runtime::Engine,
@@ -39,6 +41,17 @@ impl Engine {
     pub fn submit(&self, query: Query) -> Result<QueryHandle, BuildError> {
         let (name, spec, assemble) = query.finish(self)?;
         Ok(self.inner.submit(name, spec, assemble))
+    }
+
+    /// A context that is about to be started. It is private unless that is said otherwise. See
+    /// [`context`](crate::context).
+    pub fn context(&self, name: &str) -> ContextBuilder<'_> {
+        self.inner.context(name)
+    }
+
+    /// What the contexts that handle events of type `E` have in common.
+    pub fn contexts<E: Send + Sync + 'static>(&self) -> Contexts<E> {
+        self.inner.contexts()
     }
 
     pub(crate) fn runtime(&self) -> &runtime::Engine {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod build;
+pub mod context;
 mod engine;
 pub mod pattern;
 mod query;

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use mizzle_engine::cep;
 use mizzle_engine::cep::{
-    Again, Cap, Condition, Consume, Contiguity, Expr, Limit, Link, Negation, Preference, Step,
-    Times,
+    Again, Cap, Condition, Consume, Contiguity, Expr, Limit, Link, Negation, Preference, Program,
+    Step, Times,
 };
 
-pub use mizzle_engine::cep::{AtCap, Bound, InvalidPattern, Report, Skip, Taken};
+pub use mizzle_engine::cep::{AtCap, Bound, Found, InvalidPattern, Report, Skip, Taken};
 
 /// A part of a pattern: a step, or steps put together.
 #[must_use = "a part does nothing before it is in a pattern"]
@@ -289,8 +289,20 @@ fn behind<E>(before: Expr<E>, link: Link<E>) -> Vec<Link<E>> {
 /// reported as soon as they are complete, and nothing is dropped for them. That holds for Flink too.
 #[must_use = "a pattern does nothing before a stream looks for it"]
 pub struct Pattern<E> {
-    pub(crate) pattern: cep::Pattern<E>,
-    pub(crate) mistake: Option<InvalidPattern>,
+    pattern: cep::Pattern<E>,
+    mistake: Option<InvalidPattern>,
+}
+
+impl<E> TryFrom<Pattern<E>> for Program<E> {
+    type Error = InvalidPattern;
+
+    /// What looks for the pattern.
+    ///
+    /// # Errors
+    /// If there is no such pattern.
+    fn try_from(pattern: Pattern<E>) -> Result<Self, InvalidPattern> {
+        pattern.mistake.map_or_else(|| pattern.pattern.compile(), Err)
+    }
 }
 
 impl<E> Pattern<E> {

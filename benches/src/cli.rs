@@ -15,7 +15,7 @@ use crate::workloads::{KeyKind, Latency, Setting, WORKLOADS, Workload};
 #[derive(Clone, Debug, Parser)]
 #[command(after_help = workloads_help())]
 pub struct Args {
-    /// Which workload, or all of them.
+    /// Which workload, or all of them. The first word of several that begin alike stands for them.
     #[arg(value_parser = parse_workload)]
     workload: Choice,
     /// Events, of all sources together.
@@ -67,9 +67,8 @@ pub struct Args {
 
 #[derive(Clone, Debug)]
 enum Choice {
-    All,
     Sweep,
-    One(&'static Workload),
+    Some(Vec<&'static Workload>),
 }
 
 fn workloads_help() -> String {
@@ -86,15 +85,22 @@ fn workloads_help() -> String {
 }
 
 fn parse_workload(name: &str) -> Result<Choice, String> {
-    match name {
-        "all" => return Ok(Choice::All),
-        "sweep" => return Ok(Choice::Sweep),
-        _ => {}
+    if name == "sweep" {
+        return Ok(Choice::Sweep);
     }
-    Workload::named(name).map(Choice::One).ok_or_else(|| {
-        let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
-        format!("there are {}, all, sweep", names.join(", "))
-    })
+    if let Some(workload) = Workload::named(name) {
+        return Ok(Choice::Some(vec![workload]));
+    }
+    let is_meant = |workload: &&Workload| {
+        name == "all" || workload.name.split('-').next().is_some_and(|first| first == name)
+    };
+    match WORKLOADS.iter().filter(is_meant).collect::<Vec<_>>() {
+        none if none.is_empty() => {
+            let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+            Err(format!("there are {}, all, sweep", names.join(", ")))
+        }
+        some => Ok(Choice::Some(some)),
+    }
 }
 
 fn parse_report(path: &str) -> Result<PathBuf, String> {
@@ -135,9 +141,10 @@ impl Args {
         };
         let setting = self.setting();
         let mut each = |workload| tell(&measure(workload, &setting)?);
-        let measured = match self.workload {
-            Choice::All => WORKLOADS.iter().try_for_each(each).map(|()| Vec::new()),
-            Choice::One(workload) => each(workload).map(|()| Vec::new()),
+        let measured = match &self.workload {
+            Choice::Some(workloads) => {
+                workloads.iter().try_for_each(|workload| each(workload)).map(|()| Vec::new())
+            }
             Choice::Sweep => Sweep::new(setting, &mut tell).run(),
         };
         let charts = match measured {

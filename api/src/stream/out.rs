@@ -3,7 +3,9 @@
 use mizzle_engine::Event;
 use mizzle_engine::operator::Consumer;
 use mizzle_engine::plan::Shape;
-use mizzle_engine::runtime::{ChannelOp, Receiver, WhenFull, channel};
+use mizzle_engine::runtime::{
+    ChannelOp, ContextHandle, ContextOp, Feed, Receiver, WhenFull, channel,
+};
 use mizzle_engine::sink::{self, Collected, Sink, SinkOp};
 
 use super::Stream;
@@ -13,14 +15,14 @@ impl<B: Build> Stream<B> {
     /// Ends the stream in `sink`.
     #[track_caller]
     pub fn sink<S: Sink<B::Out>>(self, sink: S) {
-        self.into_sink("sink", |op| SinkOp::new(op, sink), |_| ());
+        self.into_sink(Shape::Sink, "sink", |op| SinkOp::new(op, sink), |_| ());
     }
 
     /// Ends the stream in a list that can be looked at while the query runs and after.
     #[track_caller]
     pub fn collect(self) -> Collected<B::Out> {
         let (sink, collected) = sink::collect();
-        self.into_sink("collect", |op| SinkOp::new(op, sink), |_| ());
+        self.into_sink(Shape::Sink, "collect", |op| SinkOp::new(op, sink), |_| ());
         collected
     }
 
@@ -28,7 +30,7 @@ impl<B: Build> Stream<B> {
     /// holds that worker up.
     #[track_caller]
     pub fn for_each(self, f: impl FnMut(Event<B::Out>) + Send + 'static) {
-        self.into_sink("for_each", |op| SinkOp::new(op, sink::for_each(f)), |_| ());
+        self.into_sink(Shape::Sink, "for_each", |op| SinkOp::new(op, sink::for_each(f)), |_| ());
     }
 
     /// Ends the stream in a channel that another thread receives from. It holds `capacity` events, and
@@ -39,6 +41,7 @@ impl<B: Build> Stream<B> {
         let (sender, receiver) = channel(capacity.max(1), when_full);
         let room = sender.room();
         self.into_sink(
+            Shape::Sink,
             "channel",
             |_| ChannelOp::new(sender),
             move |closing| closing.assembler.room(room),
@@ -46,14 +49,53 @@ impl<B: Build> Stream<B> {
         receiver
     }
 
+    /// Ends the stream in a context: each event goes to the end of its input queue. As far as nothing before it
+    /// is split by key, events arrive in the order in which the source gave them, whatever the number of
+    /// workers; nothing is reordered by event time. The query waits as long as
+    /// that is full; what the context had no room for when the query was over still goes in. When the
+    /// context has ended the query runs on, and its events are counted as dropped.
+    ///
+    /// ```
+    /// use mizzle::{Engine, Query, source};
+    /// use mizzle::context::Handlers;
+    /// use mizzle::time::Timestamp;
+    ///
+    /// let engine = Engine::new()?;
+    /// let handlers = Handlers::new().on(|n: &u32| Some(n), |sum: &mut u32, n, _| *sum += n);
+    /// let adder = engine.context("adder").start(handlers, 0);
+    /// let query = Query::new("to a context");
+    /// query.source("numbers", source::from_iter(1..=4, |n| Timestamp::from_secs(i64::from(*n)))).to_context(&adder);
+    /// engine.submit(query)?.wait();
+    /// adder.drain();
+    /// adder.wait();
+    /// assert_eq!(adder.stats().input, 4);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[track_caller]
+    pub fn to_context(self, context: &ContextHandle<B::Out>)
+    where
+        B::Out: Sync,
+    {
+        let feed = Feed::new(context);
+        let room = feed.clone();
+        self.into_sink(
+            // Guarded: what comes from several workers arrives as one order.
+            Shape::Single,
+            "to_context",
+            |_| ContextOp::new(feed),
+            move |closing| closing.assembler.room(room),
+        );
+    }
+
     #[track_caller]
     fn into_sink<C: Consumer<B::Out>>(
         self,
+        shape: Shape,
         kind: &'static str,
         make: impl FnOnce(mizzle_engine::operator::OpId) -> C,
         prepare: impl FnOnce(&mut Closing<'_>) + 'static,
     ) {
-        let stream = self.then(kind, Shape::Sink, |upstream, op| (upstream, op));
+        let stream = self.then(kind, shape, |upstream, op| (upstream, op));
         let (build, op) = stream.build;
         let consumer = make(op);
         stream.graph.borrow_mut().close_segment(stream.draft, move |closing| {

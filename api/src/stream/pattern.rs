@@ -93,7 +93,7 @@ impl<B: Build> Stream<B> {
         U: Send + 'static,
         F: Fn(&Bound<'_, B::Out>) -> U + Send + Sync + 'static,
     {
-        looking(self, |_: &B::Out| (), Shape::Single, &pattern, found)
+        looking(self, |_: &B::Out| (), Shape::Single, pattern, found)
     }
 }
 
@@ -143,7 +143,7 @@ where
         U: Send + 'static,
         F: Fn(&Bound<'_, B::Out>) -> U + Send + Sync + 'static,
     {
-        looking(self.stream, self.key, Shape::Keyed, &pattern, found)
+        looking(self.stream, self.key, Shape::Keyed, pattern, found)
     }
 }
 
@@ -153,14 +153,10 @@ fn looking<B: Build, K, KF, U, F>(
     stream: Stream<B>,
     key: KF,
     shape: Shape,
-    pattern: &Pattern<B::Out>,
+    pattern: Pattern<B::Out>,
     f: F,
 ) -> Stream<Patterned<B, K, KF, Matched<F, U>, ()>> {
-    let compiled = match &pattern.mistake {
-        Some(mistake) => Err(mistake.clone()),
-        None => pattern.pattern.compile(),
-    };
-    let (program, mistake) = match compiled {
+    let (program, mistake) = match Program::try_from(pattern) {
         Ok(program) => (Some(program), None),
         Err(mistake) => (None, Some(mistake)),
     };

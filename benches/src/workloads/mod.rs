@@ -1,6 +1,7 @@
 //! The workloads. Each has a Mizzle query and, but for Nexmark's, a hand-written program for the same data.
 
 mod chain;
+mod contexts;
 mod diamond;
 mod heavy;
 mod join;
@@ -189,6 +190,9 @@ pub const WORKLOADS: &[Workload] = &[
     queries::MEMBERS,
     queries::GROUP_WINDOW,
     separate::SEPARATE,
+    contexts::IDLE,
+    contexts::PING_PONG,
+    contexts::ROUTE,
     nexmark::Q0,
     nexmark::Q1,
     nexmark::Q2,

@@ -360,7 +360,7 @@ impl Assembler {
     {
         let mut frame = self.next_frame(self.plan().head_of(segment));
         let port = line.port().clone();
-        line.attach(self.engine.clone());
+        line.attach(self.engine.clone(), self.query.id);
         frame.inflow = Some(port.clone());
         let intake = PushIntake::new(port.clone(), self.query.clone());
         let intake = timed(self.engine.settings(), self.has_stage(&frame), intake, watermarks);

@@ -13,6 +13,7 @@ use crate::time::{Clock, SystemClock, Timestamp};
 
 use super::assemble::Assembler;
 use super::chain::BATCH;
+use super::context::{ContextBuilder, Contexts, Realms, Waits};
 use super::plans::Plans;
 use super::pool::{Pool, Task, worker_index};
 use super::port::DEFAULT_CAPACITY;
@@ -77,6 +78,8 @@ pub struct Shared {
     queries: DashMap<QueryId, Arc<QueryCore>>,
     plans: Plans,
     next_id: AtomicU64,
+    realms: Realms,
+    waits: Waits,
     /// One per worker, so that no two share a line.
     accounts: Vec<Account>,
 }
@@ -101,6 +104,27 @@ impl Default for Account {
 impl Shared {
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    /// How many workers there are.
+    pub(super) fn workers(&self) -> usize {
+        self.settings.workers
+    }
+
+    /// An id that neither a query nor a context has.
+    pub(super) fn fresh_id(&self) -> u64 {
+        // Relaxed: ids only have to differ.
+        self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The contexts, by type of event.
+    pub(super) fn realms(&self) -> &Realms {
+        &self.realms
+    }
+
+    /// Which contexts wait, and for whom.
+    pub(super) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -147,7 +171,7 @@ impl Shared {
 
 /// Hosts queries on a fixed number of workers.
 ///
-/// Dropping it cancels every query and waits for the workers.
+/// Dropping it cancels every query, ends every context, and waits for the workers.
 pub struct Engine {
     shared: Arc<Shared>,
 }
@@ -169,6 +193,15 @@ impl Engine {
                 return Err(EngineError::Setting { setting, least: 1, given });
             }
         }
+        Self::start_checked(settings)
+    }
+
+    /// An engine on which nothing runs by itself.
+    pub(super) fn without_workers(settings: Settings) -> Result<Self, EngineError> {
+        Self::start_checked(Settings { workers: 0, ..settings })
+    }
+
+    fn start_checked(settings: Settings) -> Result<Self, EngineError> {
         let pool = Pool::start(&settings.name, settings.workers)?;
         let timers = match Timers::start(&settings.name, settings.clock.clone()) {
             Ok(timers) => timers,
@@ -177,12 +210,40 @@ impl Engine {
                 return Err(error.into());
             }
         };
-        let accounts = (0..settings.workers).map(|_| Account::default()).collect();
+        let accounts = (0..settings.workers.max(1)).map(|_| Account::default()).collect();
         tracing::debug!(workers = settings.workers, "engine started");
-        let (queries, plans, next_id) = (DashMap::new(), Plans::default(), AtomicU64::new(1));
         Ok(Self {
-            shared: Arc::new(Shared { settings, pool, timers, queries, plans, next_id, accounts }),
+            shared: Arc::new(Shared {
+                settings,
+                pool,
+                timers,
+                queries: DashMap::new(),
+                plans: Plans::default(),
+                next_id: AtomicU64::new(1),
+                realms: Realms::default(),
+                waits: Waits::default(),
+                accounts,
+            }),
         })
+    }
+
+    /// A context that is about to be started.
+    pub fn context(&self, name: &str) -> ContextBuilder<'_> {
+        ContextBuilder::new(&self.shared, name)
+    }
+
+    /// What the contexts that handle events of type `E` have in common.
+    pub fn contexts<E: Send + Sync + 'static>(&self) -> Contexts<E> {
+        Contexts::of(&self.shared)
+    }
+
+    /// Tells all contexts to end.
+    pub(super) fn cancel_contexts(&self) {
+        self.shared.realms.cancel();
+    }
+
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.shared.pool
     }
 
     /// How many workers it has.
@@ -199,8 +260,7 @@ impl Engine {
     ) -> QueryHandle {
         let plan = self.shared.plans.plan(spec, self.workers());
         let control = Control::new(self.shared.settings.clock.clone());
-        // Relaxed: ids only have to differ.
-        let id = QueryId(self.shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let id = QueryId(self.shared.fresh_id());
         let core = QueryCore::new(id, name, plan, control, Arc::downgrade(&self.shared));
         let mut assembler = Assembler::new(self.shared.clone(), core.clone());
         assemble(&mut assembler);
@@ -254,6 +314,7 @@ impl Drop for Engine {
         for query in &queries {
             query.wait();
         }
+        self.shared.realms.close();
         self.shared.timers.stop();
         self.shared.pool.stop();
         tracing::debug!("engine stopped");

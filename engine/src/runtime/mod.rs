@@ -3,6 +3,7 @@
 mod assemble;
 mod chain;
 mod channel;
+mod context;
 mod engine;
 mod group;
 mod intake;
@@ -26,6 +27,10 @@ mod token;
 
 pub use assemble::Assembler;
 pub use channel::{ChannelOp, Receiver, Sender, WhenFull, channel};
+pub use context::{
+    ContextBuilder, ContextCx, ContextHandle, ContextId, ContextOp, ContextStats, Contexts,
+    ContextsStats, Ended, Feed, Handlers, Stepped, Target, TimerId,
+};
 pub use engine::{Engine, EngineError, QueryHandle, Settings};
 pub use group::{Group, GroupError, GroupStats, MemberFull, Shared as GroupCore};
 pub use outlet::{Outlet, Router};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Injector, Mutex, Steal, Stealer, Worker, thread};
 
+use super::query::QueryId;
 use super::sleep::Sleepers;
 use super::token::{Queue, Token};
 
@@ -20,6 +21,11 @@ pub trait Task: Send + Sync + 'static {
 
     /// Runs it for a while. The caller has moved the token to *running*; this leaves it.
     fn run(self: Arc<Self>);
+
+    /// The query that it is of, if it is a chain.
+    fn query(&self) -> Option<QueryId> {
+        None
+    }
 }
 
 /// A shared task.
@@ -203,8 +209,7 @@ impl Pool {
         }
     }
 
-    /// What was offered and not taken, for models that have no workers.
-    #[cfg(loom)]
+    /// What was offered and not taken, for those who have no workers.
     pub(super) fn take_offered(&self) -> Option<TaskRef> {
         steal(|| self.injector.steal())
     }

@@ -363,12 +363,23 @@ impl<T> Port<T> {
         self.depth.load(Ordering::Relaxed)
     }
 
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.depth() < self.capacity()
     }
 
     fn capacity(&self) -> usize {
         self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// Doubles the bound, which is returned.
+    pub(super) fn grow(&self) -> usize {
+        let mut queue = self.queue.lock();
+        let capacity = self.capacity().saturating_mul(2);
+        self.capacity.store(capacity, Ordering::Relaxed);
+        let woken = std::mem::take(&mut queue.waiters);
+        drop(queue);
+        wake(woken);
+        capacity
     }
 
     fn add_depth(&self, events: usize) {

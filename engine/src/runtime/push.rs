@@ -10,10 +10,12 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
 use super::chain::BATCH;
+use super::context::Door;
 use super::engine::Shared;
 use super::parker::Parker;
-use super::pool::Pool;
-use super::port::{Load, Packet, Port, Refusal};
+use super::pool::{Pool, TaskRef};
+use super::port::{Load, Packet, Port, Refusal, Room};
+use super::query::QueryId;
 
 /// Why a push was not accepted. The value comes back.
 #[derive(PartialEq, Eq, thiserror::Error)]
@@ -69,7 +71,8 @@ pub struct Line<T> {
     port: Arc<Port<T>>,
     time: Box<dyn TimeOf<T>>,
     handles: AtomicUsize,
-    engine: OnceLock<Arc<Shared>>,
+    /// The query that reads it, and its engine.
+    reader: OnceLock<(Arc<Shared>, QueryId)>,
 }
 
 impl<T: Send + 'static> Line<T> {
@@ -81,7 +84,7 @@ impl<T: Send + 'static> Line<T> {
             port: Port::new(1),
             time: Box::new(time),
             handles: AtomicUsize::new(1),
-            engine: OnceLock::new(),
+            reader: OnceLock::new(),
         });
         (line.clone(), PushHandle { line })
     }
@@ -91,21 +94,21 @@ impl<T: Send + 'static> Line<T> {
         &self.port
     }
 
-    /// Says which engine reads it.
-    pub(super) fn attach(&self, engine: Arc<Shared>) {
-        // A second engine cannot come: the port is read by one chain, which its `attach` asserts.
-        let _ = self.engine.set(engine);
+    /// Says which query reads it.
+    pub(super) fn attach(&self, engine: Arc<Shared>, query: QueryId) {
+        // A second one cannot come: the port is read by one chain, which its `attach` asserts.
+        let _ = self.reader.set((engine, query));
     }
 
     /// The description that it stood in is gone: unless an engine reads it, nobody ever will.
     pub fn described(&self) {
-        if self.engine.get().is_none() {
+        if self.reader.get().is_none() {
             self.port.seal();
         }
     }
 
     fn now(&self) -> u64 {
-        self.engine.get().map_or(0, |engine| engine.now_nanos())
+        self.reader.get().map_or(0, |(engine, _)| engine.now_nanos())
     }
 
     fn event(&self, value: T) -> Event<T> {
@@ -135,12 +138,9 @@ impl<T: Send + 'static> PushHandle<T> {
     /// # Errors
     /// [`PushError::Full`] if there is not, [`PushError::Closed`] if the query takes no more events.
     pub fn try_push(&self, value: T) -> Result<(), PushError<T>> {
-        let event = self.line.event(value);
-        self.line.port.push_event(event, BATCH, || self.line.now()).map_err(|(refusal, event)| {
-            match refusal {
-                Refusal::Full => PushError::Full(event.value),
-                Refusal::Closed => PushError::Closed(event.value),
-            }
+        self.offer_one(value).map_err(|(refusal, value)| match refusal {
+            Refusal::Full => PushError::Full(value),
+            Refusal::Closed => PushError::Closed(value),
         })
     }
 
@@ -200,12 +200,45 @@ impl<T: Send + 'static> PushHandle<T> {
         self.line.port.depth()
     }
 
+    /// Takes one value if there is room.
+    pub(super) fn offer_one(&self, value: T) -> Result<(), (Refusal, T)> {
+        let event = self.line.event(value);
+        let pushed = self.line.port.push_event(event, BATCH, || self.line.now());
+        pushed.map_err(|(refusal, event)| (refusal, event.value))
+    }
+
+    /// Registers `task` to be woken when there is room. `false`: there is now, or no hope of it.
+    pub(super) fn wait_as(&self, task: &TaskRef) -> bool {
+        self.line.port.wait(task)
+    }
+
+    /// What its handles share.
+    pub(super) fn line(&self) -> Arc<Line<T>> {
+        self.line.clone()
+    }
+
     fn wait_for_room(&self) {
         let parker = Arc::new(Parker::default());
         if !self.line.port.wait_outside(&parker) {
             return;
         }
         Pool::block(|timeout| parker.park_for(timeout));
+    }
+}
+
+impl<T: Send + 'static> Door for Line<T> {
+    fn id(&self) -> u64 {
+        // The query that reads it. As long as none does, nobody waits.
+        self.reader.get().map_or(0, |reader| reader.1.0)
+    }
+
+    fn is_full(&self) -> bool {
+        !self.port.has_room()
+    }
+
+    fn grow(&self) {
+        let capacity = self.port.grow();
+        tracing::warn!(query = %QueryId(self.id()), capacity, "waits in a circle: its inbox has grown");
     }
 }
 

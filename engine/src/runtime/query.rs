@@ -81,6 +81,11 @@ pub struct QueryFailure {
 impl QueryFailure {
     /// Stands for the operator where none was at work: an event or a state was being dropped.
     pub const DROPPING: &str = "dropping an event";
+
+    /// The failure of something that has no events' times, at a source line.
+    pub(super) fn at(operator: String, location: String, position: u64, message: String) -> Self {
+        Self { operator, location, time: None, event: None, position, message }
+    }
 }
 
 const RUN: u8 = 0;

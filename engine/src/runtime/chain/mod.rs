@@ -18,7 +18,7 @@ use super::engine::Shared;
 use super::intake::{Progress, Pulled};
 use super::pool::{Pool, Task, TaskRef};
 use super::port::Room;
-use super::query::{Inflow, QueryCore};
+use super::query::{Inflow, QueryCore, QueryId};
 use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
@@ -443,6 +443,10 @@ impl Task for Chain {
 
     fn pool(&self) -> &Arc<Pool> {
         self.frame.engine.pool()
+    }
+
+    fn query(&self) -> Option<QueryId> {
+        Some(self.frame.query.id)
     }
 
     fn run(self: Arc<Self>) {

@@ -1,0 +1,236 @@
+//! A context's input queue, with its exact bound.
+
+use std::collections::VecDeque;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::super::parker::Parker;
+use super::super::pool::TaskRef;
+use super::super::port::Refusal;
+
+/// An event on its way: a context's own, or one that several are to see.
+pub(super) enum Letter<E> {
+    Own(E),
+    Shared(Arc<E>),
+}
+
+impl<E> Deref for Letter<E> {
+    type Target = E;
+
+    #[inline]
+    fn deref(&self) -> &E {
+        match self {
+            Letter::Own(event) => event,
+            Letter::Shared(event) => event,
+        }
+    }
+}
+
+/// Who waits for room.
+pub(super) enum Waiter {
+    /// A context with a full outbox, or the mover.
+    Task(TaskRef),
+    /// A sender outside the engine.
+    Thread(Arc<Parker>),
+    /// Events of a stream.
+    Feed(Arc<dyn Refill>),
+}
+
+/// Something that puts in what has waited, now that there is room.
+pub(super) trait Refill: Send + Sync {
+    fn refill(self: Arc<Self>);
+}
+
+impl Waiter {
+    fn is(&self, other: &Waiter) -> bool {
+        match (self, other) {
+            (Waiter::Task(one), Waiter::Task(other)) => Arc::ptr_eq(one, other),
+            (Waiter::Thread(one), Waiter::Thread(other)) => Arc::ptr_eq(one, other),
+            (Waiter::Feed(one), Waiter::Feed(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    fn wake(self) {
+        match self {
+            Waiter::Task(task) => task.wake(),
+            Waiter::Thread(parker) => parker.unpark(),
+            Waiter::Feed(feed) => feed.refill(),
+        }
+    }
+}
+
+/// See the module's README, "The bound".
+pub(super) struct Inbox<E> {
+    queue: Mutex<Queue<E>>,
+    /// Events that have come and are not yet begun. Raised under the lock, lowered without it.
+    depth: AtomicUsize,
+    capacity: AtomicUsize,
+    is_awaited: AtomicBool,
+}
+
+struct Queue<E> {
+    events: VecDeque<Letter<E>>,
+    waiters: Vec<Waiter>,
+    /// Only what has waited is let in.
+    sealed: bool,
+    /// Nothing more is let in.
+    closed: bool,
+}
+
+/// More room than this is given back when an inbox lies idle.
+const FEW: usize = 4;
+
+impl<E> Inbox<E> {
+    pub(super) fn new(capacity: usize) -> Self {
+        let queue =
+            Queue { events: VecDeque::new(), waiters: Vec::new(), sealed: false, closed: false };
+        Self {
+            queue: Mutex::new(queue),
+            depth: AtomicUsize::new(0),
+            capacity: AtomicUsize::new(capacity),
+            is_awaited: AtomicBool::new(false),
+        }
+    }
+
+    /// Puts an event at the end, if there is room. `true`: the context is to be notified.
+    pub(super) fn put(&self, letter: Letter<E>) -> Result<bool, (Refusal, Letter<E>)> {
+        self.put_if(|queue| !queue.sealed && !queue.closed, letter)
+    }
+
+    /// As `put`, for an event that was here before the inbox was sealed.
+    pub(super) fn put_waiting(&self, letter: Letter<E>) -> Result<bool, (Refusal, Letter<E>)> {
+        self.put_if(|queue| !queue.closed, letter)
+    }
+
+    #[inline]
+    fn put_if(
+        &self,
+        is_let_in: impl FnOnce(&Queue<E>) -> bool,
+        letter: Letter<E>,
+    ) -> Result<bool, (Refusal, Letter<E>)> {
+        let mut queue = self.queue.lock();
+        if !is_let_in(&queue) {
+            return Err((Refusal::Closed, letter));
+        }
+        if self.is_full() {
+            return Err((Refusal::Full, letter));
+        }
+        Ok(self.append(&mut queue, letter))
+    }
+
+    /// Puts an event at the end, even if there is no room. `None`: no more is let in.
+    pub(super) fn put_anyway(&self, letter: Letter<E>) -> Option<bool> {
+        let mut queue = self.queue.lock();
+        (!queue.closed).then(|| self.append(&mut queue, letter))
+    }
+
+    fn append(&self, queue: &mut Queue<E>, letter: Letter<E>) -> bool {
+        let was_empty = queue.events.is_empty();
+        queue.events.push_back(letter);
+        // SeqCst: see `wait`.
+        self.depth.fetch_add(1, Ordering::SeqCst);
+        was_empty
+    }
+
+    /// Takes all there is, in exchange for the room of those that were taken last.
+    pub(super) fn take(&self, taken: &mut VecDeque<Letter<E>>) {
+        let mut queue = self.queue.lock();
+        if queue.events.is_empty() && taken.capacity() > FEW {
+            // Nothing to do: who has many contexts has most of them idle.
+            queue.events = VecDeque::new();
+            drop(queue);
+            *taken = VecDeque::new();
+            return;
+        }
+        std::mem::swap(&mut queue.events, taken);
+    }
+
+    /// An event that was taken is begun: there is room for another.
+    #[inline]
+    pub(super) fn begun(&self) {
+        // SeqCst, both: see `wait`.
+        self.depth.fetch_sub(1, Ordering::SeqCst);
+        if self.is_awaited.load(Ordering::SeqCst) {
+            self.wake_waiters();
+        }
+    }
+
+    #[cold]
+    fn wake_waiters(&self) {
+        let mut queue = self.queue.lock();
+        self.is_awaited.store(false, Ordering::SeqCst);
+        let waiters = std::mem::take(&mut queue.waiters);
+        drop(queue);
+        waiters.into_iter().for_each(Waiter::wake);
+    }
+
+    /// Registers `waiter` to be woken when there is room or no hope of it. `false`: that is so now.
+    pub(super) fn wait(&self, waiter: Waiter) -> bool {
+        let mut queue = self.queue.lock();
+        if queue.closed {
+            return false;
+        }
+        // First the flag, then the look: who makes room does it the other way round.
+        self.is_awaited.store(true, Ordering::SeqCst);
+        if !self.is_full() {
+            self.is_awaited.store(!queue.waiters.is_empty(), Ordering::SeqCst);
+            return false;
+        }
+        if !queue.waiters.iter().any(|known| known.is(&waiter)) {
+            queue.waiters.push(waiter);
+        }
+        true
+    }
+
+    /// Doubles the bound.
+    pub(super) fn grow(&self) -> usize {
+        let queue = self.queue.lock();
+        let capacity = self.capacity().saturating_mul(2);
+        self.capacity.store(capacity, Ordering::SeqCst);
+        drop(queue);
+        self.wake_waiters();
+        capacity
+    }
+
+    /// Lets nothing new in; what is there stays.
+    pub(super) fn seal(&self) {
+        self.queue.lock().sealed = true;
+        self.wake_waiters();
+    }
+
+    /// Lets nothing more in, and gives back what is there.
+    pub(super) fn close(&self) -> VecDeque<Letter<E>> {
+        let mut queue = self.queue.lock();
+        queue.closed = true;
+        let events = std::mem::take(&mut queue.events);
+        self.depth.store(0, Ordering::SeqCst);
+        drop(queue);
+        self.wake_waiters();
+        events
+    }
+
+    pub(super) fn is_sealed(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.sealed || queue.closed
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.queue.lock().closed
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.depth() >= self.capacity()
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        self.depth.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity.load(Ordering::SeqCst)
+    }
+}

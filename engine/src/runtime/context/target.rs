@@ -1,0 +1,163 @@
+//! Where a handler can send to.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::super::pool::TaskRef;
+use super::super::port::Refusal;
+use super::super::push::PushHandle;
+use super::handle::ContextHandle;
+use super::inbox::{Letter, Waiter};
+use super::task::Context;
+use super::waits::Door;
+
+/// The target takes no more events: it has ended or was told to. The event comes back.
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the target takes no more events: it has ended")]
+pub struct Ended<T>(pub T);
+
+/// Without the event, so that a send can be unwrapped whatever is sent.
+impl<T> fmt::Debug for Ended<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ended(..)")
+    }
+}
+
+/// Where [`enqueue_to`](super::ContextCx::enqueue_to) can send events of type `T` to: a context, or the input
+/// of a query. Implemented by Mizzle's own types only.
+pub trait Target<T>: sealed::Target<T> {}
+
+impl<T, X: sealed::Target<T>> Target<T> for X {}
+
+pub(super) mod sealed {
+    use super::{Door, Refusal, TaskRef};
+    use std::sync::Arc;
+
+    /// What a target has to do.
+    #[expect(private_interfaces, reason = "the trait is sealed")]
+    pub trait Target<T> {
+        /// Itself, to be kept while an event waits for it.
+        type Kept: Target<T> + Send + 'static;
+
+        fn kept(&self) -> Self::Kept;
+
+        /// Takes an event, if there is room. Whoever is to be notified then.
+        fn offer(&self, event: T) -> Result<Option<TaskRef>, (Refusal, T)>;
+
+        /// Registers `task` to be woken when there is room. `false`: there is now.
+        fn wait(&self, task: &TaskRef) -> bool;
+
+        fn door(&self) -> Arc<dyn Door>;
+    }
+}
+
+#[expect(private_interfaces, reason = "the trait is sealed")]
+impl<E: Send + Sync + 'static> sealed::Target<E> for ContextHandle<E> {
+    type Kept = Self;
+
+    fn kept(&self) -> Self {
+        self.clone()
+    }
+
+    #[inline]
+    fn offer(&self, event: E) -> Result<Option<TaskRef>, (Refusal, E)> {
+        self.0.offer(event)
+    }
+
+    fn wait(&self, task: &TaskRef) -> bool {
+        self.0.inbox().wait(Waiter::Task(task.clone()))
+    }
+
+    fn door(&self) -> Arc<dyn Door> {
+        self.0.clone()
+    }
+}
+
+impl<E: Send + Sync + 'static> Context<E> {
+    /// Takes an event, if there is room. Whoever is to be notified then.
+    #[inline]
+    pub(super) fn offer(self: &Arc<Self>, event: E) -> Result<Option<TaskRef>, (Refusal, E)> {
+        match self.inbox().put(Letter::Own(event)) {
+            Ok(true) => Ok(Some(self.clone())),
+            Ok(false) => Ok(None),
+            Err((refusal, Letter::Own(event))) => Err((refusal, event)),
+            Err((_, Letter::Shared(_))) => unreachable!("it was put in as its own"),
+        }
+    }
+}
+
+#[expect(private_interfaces, reason = "the trait is sealed")]
+impl<T: Send + 'static> sealed::Target<T> for PushHandle<T> {
+    type Kept = Self;
+
+    fn kept(&self) -> Self {
+        self.clone()
+    }
+
+    fn offer(&self, event: T) -> Result<Option<TaskRef>, (Refusal, T)> {
+        self.offer_one(event).map(|()| None)
+    }
+
+    fn wait(&self, task: &TaskRef) -> bool {
+        self.wait_as(task)
+    }
+
+    fn door(&self) -> Arc<dyn Door> {
+        self.line()
+    }
+}
+
+/// An event in an outbox.
+pub(super) trait Parcel: Send {
+    /// Sends it, if there is room. Not to be called again once it is sent or lost.
+    fn send(&mut self) -> Sent;
+
+    /// See [`sealed::Target::wait`].
+    fn wait(&self, task: &TaskRef) -> bool;
+
+    fn door(&self) -> Arc<dyn Door>;
+}
+
+/// What became of a parcel.
+pub(super) enum Sent {
+    /// It has arrived; who is to be notified.
+    Arrived(Option<TaskRef>),
+    /// There is no room for it.
+    Full,
+    /// Its target has ended.
+    Lost,
+}
+
+/// An event for a target.
+pub(super) struct ParcelTo<X, T> {
+    target: X,
+    event: Option<T>,
+}
+
+impl<X, T> ParcelTo<X, T> {
+    pub(super) fn new(target: X, event: T) -> Self {
+        Self { target, event: Some(event) }
+    }
+}
+
+impl<T: Send + 'static, X: sealed::Target<T> + Send + 'static> Parcel for ParcelTo<X, T> {
+    fn send(&mut self) -> Sent {
+        let event = self.event.take().expect("a parcel is sent once");
+        match self.target.offer(event) {
+            Ok(task) => Sent::Arrived(task),
+            Err((Refusal::Closed, _)) => Sent::Lost,
+            Err((Refusal::Full, event)) => {
+                self.event = Some(event);
+                Sent::Full
+            }
+        }
+    }
+
+    fn wait(&self, task: &TaskRef) -> bool {
+        self.target.wait(task)
+    }
+
+    fn door(&self) -> Arc<dyn Door> {
+        self.target.door()
+    }
+}

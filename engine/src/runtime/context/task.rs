@@ -1,0 +1,522 @@
+//! A context as the workers see it.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::operator::{contained, panic_message};
+use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{Condvar, Deadline, Mutex};
+
+use super::super::chain::BATCH;
+use super::super::engine::Shared;
+use super::super::pool::{Pool, Task, TaskRef};
+use super::super::query::{QueryFailure, Status};
+use super::super::token::{Queue, Token};
+use super::handle::{ContextId, ContextStats, Terms};
+use super::handlers::Life;
+use super::inbox::{Inbox, Letter};
+use super::realm::Realm;
+use super::target::Sent;
+use super::turn::{ContextCx, Counted, End, Entry, Outbox, Run, Timers};
+use super::waits::{Door, Waits};
+
+/// How long a run may take before others get their turn.
+const TURN: Duration = Duration::from_micros(500);
+/// So many events are handled between two looks at the clock.
+const LOOK_EVERY: u64 = 64;
+
+const RUN: u8 = 0;
+const DRAIN: u8 = 1;
+const CANCEL: u8 = 2;
+
+/// A context. The state's type is behind `Life`.
+pub(super) struct Context<E> {
+    pub(super) id: ContextId,
+    terms: Terms,
+    realm: Arc<Realm<E>>,
+    token: Token,
+    inbox: Inbox<E>,
+    held: Mutex<Held<E>>,
+    wish: AtomicU8,
+    counts: Counts,
+    outcome: Mutex<Outcome>,
+    over: Condvar,
+    this: Weak<Self>,
+}
+
+/// Belongs to the holder of the token.
+struct Held<E> {
+    life: Option<Box<dyn Life<E>>>,
+    /// What was routed, next on top.
+    stack: Vec<Entry<E>>,
+    /// Out of the inbox, next in front.
+    taken: VecDeque<Letter<E>>,
+    outbox: Outbox,
+    timers: Option<Box<Timers<E>>>,
+}
+
+#[derive(Default)]
+struct Outcome {
+    // Boxed: few contexts fail, and there may be a great many.
+    failure: Option<Box<QueryFailure>>,
+    over: bool,
+}
+
+/// See [`ContextStats`]. Written by whoever runs the context, once per run.
+#[derive(Default)]
+struct Counts {
+    input: AtomicU64,
+    routed: AtomicU64,
+    enqueued: AtomicU64,
+    sent: AtomicU64,
+    undelivered: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// How a run ends.
+enum Next {
+    /// There is more to do.
+    Again,
+    /// There is nothing to do.
+    Rest,
+    /// Something in the outbox finds no room.
+    Wait,
+    /// The context is over.
+    Over,
+}
+
+impl<E: Send + Sync + 'static> Context<E> {
+    pub(super) fn new(
+        id: ContextId,
+        terms: Terms,
+        realm: Arc<Realm<E>>,
+        life: Box<dyn Life<E>>,
+    ) -> Arc<Self> {
+        let (stack, taken) = (Vec::new(), VecDeque::new());
+        let held = Held { life: Some(life), stack, taken, outbox: None, timers: None };
+        Arc::new_cyclic(|this| Self {
+            id,
+            inbox: Inbox::new(terms.capacity),
+            terms,
+            realm,
+            token: Token::default(),
+            held: Mutex::new(held),
+            wish: AtomicU8::new(RUN),
+            counts: Counts::default(),
+            outcome: Mutex::default(),
+            over: Condvar::new(),
+            this: this.clone(),
+        })
+    }
+
+    /// Handles up to `budget` events; the caller has moved the token to *running*, and this leaves it. How many
+    /// were handled.
+    pub(super) fn step(self: &Arc<Self>, budget: u64) -> u64 {
+        let mut held = self.held.lock();
+        let mut run = Run::default();
+        let work = AssertUnwindSafe(|| self.work(&mut held, &mut run, budget));
+        let next = catch_unwind(work).unwrap_or_else(|payload| {
+            self.panicked(&run, payload);
+            Next::Over
+        });
+        match run.end {
+            Some(End::TooDeep) => {
+                let most = self.terms.max_depth;
+                self.fail(&run, format!("it routed an event more than {most} deep (`max_depth`)"));
+            }
+            Some(End::Failed(reason)) => self.fail(&run, reason.to_owned()),
+            Some(End::Wanted) | None => {}
+        }
+        self.account(&run.counts);
+        if let Next::Over = next {
+            self.finish(&mut held);
+        } else {
+            self.arm(&mut held);
+        }
+        drop(held);
+        let queue = match next {
+            Next::Again => self.token.release(true),
+            Next::Rest => self.token.release(false),
+            Next::Wait => self.token.wait(),
+            Next::Over => Queue::No,
+        };
+        if queue == Queue::Now {
+            run.notified.drain(..).for_each(|task| task.notify());
+            Pool::offer(self.clone());
+        } else {
+            run.notified.drain(..).for_each(|task| task.notify_next());
+        }
+        run.counts.handled
+    }
+
+    fn work(self: &Arc<Self>, held: &mut Held<E>, run: &mut Run, budget: u64) -> Next {
+        self.take_timers(held);
+        self.tell_time(held, run);
+        let mut started = None;
+        loop {
+            if self.wish() == CANCEL || run.end.is_some() {
+                return Next::Over;
+            }
+            if held.outbox.is_some() && !self.send_on(held, run) {
+                return Next::Wait;
+            }
+            if run.counts.handled >= budget || self.is_time_up(run.counts.handled, &mut started) {
+                return Next::Again;
+            }
+            let (depth, letter) = match held.stack.pop() {
+                Some(Entry::Routed(depth, event)) => (depth, Letter::Own(event)),
+                Some(Entry::Done(depth, letter)) => {
+                    self.complete(held, run, depth, &letter);
+                    continue;
+                }
+                None => match self.next_input(held, run) {
+                    Some(letter) => (0, letter),
+                    None if self.wish() == DRAIN => return Next::Over,
+                    None => return Next::Rest,
+                },
+            };
+            // They need not wait until this one has handled its next event.
+            run.notified.drain(..).for_each(|task| task.notify());
+            run.counts.handled += 1;
+            self.handle(held, run, depth, letter);
+        }
+    }
+
+    fn is_time_up(&self, handled: u64, started: &mut Option<Duration>) -> bool {
+        if handled == 0 || !handled.is_multiple_of(LOOK_EVERY) || self.engine().workers() == 0 {
+            return false;
+        }
+        let now = self.engine().monotonic();
+        now.saturating_sub(*started.get_or_insert(now)) >= TURN
+    }
+
+    #[inline]
+    fn next_input(&self, held: &mut Held<E>, run: &mut Run) -> Option<Letter<E>> {
+        if held.taken.is_empty() {
+            self.inbox.take(&mut held.taken);
+        }
+        let letter = held.taken.pop_front()?;
+        self.inbox.begun();
+        run.counts.input += 1;
+        Some(letter)
+    }
+
+    #[inline]
+    fn handle(self: &Arc<Self>, held: &mut Held<E>, run: &mut Run, depth: u32, letter: Letter<E>) {
+        let base = held.stack.len();
+        let (life, mut cx) = self.turn(held, run, depth);
+        let is_awaited = life.handle(&letter, &mut cx);
+        held.stack[base..].reverse();
+        if is_awaited {
+            held.stack.insert(base, Entry::Done(depth, letter));
+        }
+    }
+
+    fn complete(self: &Arc<Self>, held: &mut Held<E>, run: &mut Run, depth: u32, event: &E) {
+        let base = held.stack.len();
+        let (life, mut cx) = self.turn(held, run, depth);
+        life.completed(event, &mut cx);
+        held.stack[base..].reverse();
+    }
+
+    #[inline]
+    fn turn<'a>(
+        self: &'a Arc<Self>,
+        held: &'a mut Held<E>,
+        run: &'a mut Run,
+        depth: u32,
+    ) -> (&'a mut dyn Life<E>, ContextCx<'a, E>) {
+        let Held { life, stack, outbox, timers, .. } = held;
+        let life = life.as_mut().expect("a context that runs is not over");
+        (&mut **life, ContextCx { context: self, stack, outbox, timers, run, depth: depth + 1 })
+    }
+
+    /// Sends what is in the outbox. `false`: some of it has to wait.
+    #[cold]
+    fn send_on(&self, held: &mut Held<E>, run: &mut Run) -> bool {
+        let waits = self.waits();
+        while let Some(outbox) = &mut held.outbox
+            && let Some(parcel) = outbox.front_mut()
+        {
+            match parcel.send() {
+                Sent::Arrived(task) => run.notified.extend(task),
+                Sent::Lost => run.counts.undelivered += 1,
+                Sent::Full => {
+                    if waits.enter(self.id.0, &parcel.door()) && parcel.wait(&self.task()) {
+                        return false;
+                    }
+                    // There is room now.
+                    continue;
+                }
+            }
+            outbox.pop_front();
+        }
+        held.outbox = None;
+        waits.leave(self.id.0);
+        true
+    }
+
+    /// Timers that are due put their events in.
+    fn take_timers(&self, held: &mut Held<E>) {
+        let Some(timers) = &mut held.timers else { return };
+        let now = self.engine().monotonic();
+        while let Some(event) = timers.pop_due(now) {
+            if self.inbox.put_anyway(Letter::Own(event)).is_none() {
+                self.counts.add(|counts| &counts.dropped, 1);
+            }
+        }
+    }
+
+    /// Patterns hear of the time.
+    fn tell_time(self: &Arc<Self>, held: &mut Held<E>, run: &mut Run) {
+        let life = held.life.as_ref().expect("a context that runs is not over");
+        let Some(due) = life.due() else { return };
+        let now = self.engine().settings().clock.now();
+        if due > now {
+            return;
+        }
+        let base = held.stack.len();
+        let (life, mut cx) = self.turn(held, run, 0);
+        life.clock(now, &mut cx);
+        held.stack[base..].reverse();
+    }
+
+    /// Sees to it that the context is looked at when its next timer or pattern is due, and is not let go of
+    /// before.
+    fn arm(&self, held: &mut Held<E>) {
+        let by_pattern = held.life.as_ref().and_then(|life| life.due());
+        if by_pattern.is_none() && held.timers.is_none() {
+            return;
+        }
+        let by_pattern = by_pattern.map(|due| self.engine().monotonic_at(due));
+        let timers = held.timers.get_or_insert_default();
+        let Some(due) = timers.next().into_iter().chain(by_pattern).min() else {
+            held.timers = None;
+            return self.realm.release(self.id, &self.this);
+        };
+        let now = self.engine().monotonic();
+        if timers.armed.is_none_or(|armed| due < armed || armed <= now) {
+            if timers.armed.is_none() {
+                self.realm.keep(self.id, &self.this);
+            }
+            timers.armed = Some(due);
+            let this: Weak<dyn Task> = self.this.clone();
+            self.engine().arm(due, this);
+        }
+    }
+
+    fn panicked(&self, run: &Run, payload: Box<dyn Any + Send>) {
+        self.fail(run, format!("panicked: {}", panic_message(payload)));
+    }
+
+    fn fail(&self, run: &Run, message: String) {
+        let place = run.at.map_or_else(
+            || "while an event was dropped".to_owned(),
+            |at| format!("{}:{}:{}", at.file(), at.line(), at.column()),
+        );
+        let position = self.counts.input.load(Ordering::Relaxed) + run.counts.input;
+        let failure = QueryFailure::at(self.terms.name(self.id), place, position, message);
+        tracing::warn!(context = %self.id, %failure, "context failed");
+        self.outcome.lock().failure.get_or_insert(Box::new(failure));
+    }
+
+    fn account(&self, counted: &Counted) {
+        self.counts.add(|counts| &counts.input, counted.input);
+        self.counts.add(|counts| &counts.routed, counted.routed);
+        self.counts.add(|counts| &counts.enqueued, counted.enqueued);
+        self.counts.add(|counts| &counts.sent, counted.sent);
+        self.counts.add(|counts| &counts.undelivered, counted.undelivered);
+        self.engine().record_taken(counted.handled);
+    }
+
+    /// The context is over: lets go of everything.
+    fn finish(&self, held: &mut Held<E>) {
+        let unsent = held.outbox.take();
+        let (stack, taken) = (std::mem::take(&mut held.stack), std::mem::take(&mut held.taken));
+        let (timers, left) = (held.timers.take(), self.inbox.close());
+        let routed = stack.iter().filter(|entry| matches!(entry, Entry::Routed(..))).count();
+        self.counts.add(|counts| &counts.dropped, (routed + taken.len() + left.len()) as u64);
+        let unsent_count = unsent.as_ref().map_or(0, |unsent| unsent.len());
+        self.counts.add(|counts| &counts.undelivered, unsent_count as u64);
+        let life = held.life.take();
+        let parts = [
+            contained(|| drop(unsent)),
+            contained(|| drop(stack)),
+            contained(|| drop((taken, left))),
+            contained(|| drop(timers)),
+            contained(|| drop(life)),
+        ];
+        for message in parts.into_iter().flatten() {
+            tracing::warn!(context = %self.id, "panicked when dropped: {message}");
+        }
+        self.waits().leave(self.id.0);
+        self.token.finish();
+        self.outcome.lock().over = true;
+        self.over.notify_all();
+        self.realm.ended(self.id);
+    }
+
+    fn task(&self) -> TaskRef {
+        self.this.upgrade().expect("a context that runs is referred to")
+    }
+}
+
+/// As it is seen from outside.
+impl<E: Send + Sync + 'static> Context<E> {
+    pub(super) fn inbox(&self) -> &Inbox<E> {
+        &self.inbox
+    }
+
+    pub(super) fn realm(&self) -> &Arc<Realm<E>> {
+        &self.realm
+    }
+
+    pub(super) fn engine(&self) -> &Arc<Shared> {
+        self.realm.engine()
+    }
+
+    /// So many events that it had no room for were dropped, because it has ended.
+    pub(super) fn dropped(&self, events: u64) {
+        self.counts.add(|counts| &counts.dropped, events);
+    }
+
+    pub(super) fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    pub(super) fn max_depth(&self) -> u32 {
+        self.terms.max_depth
+    }
+
+    pub(super) fn is_queued(&self) -> bool {
+        self.token.name() == "queued"
+    }
+
+    fn wish(&self) -> u8 {
+        self.wish.load(Ordering::Acquire)
+    }
+
+    pub(super) fn drain(&self) {
+        // First nothing more is let in: so a run that sees the wish and an empty inbox has seen it all.
+        self.inbox.seal();
+        self.wish.fetch_max(DRAIN, Ordering::AcqRel);
+        self.task_if_any();
+    }
+
+    pub(super) fn cancel(&self) {
+        self.wish.fetch_max(CANCEL, Ordering::AcqRel);
+        self.task_if_any();
+    }
+
+    fn task_if_any(&self) {
+        if let Some(task) = self.this.upgrade() {
+            (task as TaskRef).wake();
+        }
+    }
+
+    pub(super) fn status(&self) -> Status {
+        let outcome = self.outcome.lock();
+        match (outcome.over, &outcome.failure, self.wish()) {
+            (true, Some(failure), _) => Status::Failed((**failure).clone()),
+            (true, None, CANCEL) => Status::Cancelled,
+            (true, None, _) => Status::Completed,
+            (false, _, CANCEL) => Status::Cancelling,
+            (false, _, DRAIN) => Status::Draining,
+            (false, ..) => Status::Running,
+        }
+    }
+
+    /// Waits until it is over, at most `timeout` if there is one. `true`: it is.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
+        let deadline = timeout.map(Deadline::after);
+        let mut outcome = self.outcome.lock();
+        while !outcome.over {
+            match deadline.map(|deadline| deadline.left()) {
+                None => self.over.wait(&mut outcome),
+                Some(left) if left.is_zero() => break,
+                Some(left) => {
+                    self.over.wait_for(&mut outcome, left);
+                }
+            }
+        }
+        outcome.over
+    }
+
+    pub(super) fn stats(&self) -> ContextStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counts { input, routed, enqueued, sent, undelivered, dropped } = &self.counts;
+        ContextStats {
+            input: read(input),
+            routed: read(routed),
+            enqueued: read(enqueued),
+            sent: read(sent),
+            undelivered: read(undelivered),
+            dropped: read(dropped),
+            depth: self.inbox.depth(),
+            capacity: self.inbox.capacity(),
+            state: self.token.name(),
+        }
+    }
+}
+
+impl<E> Context<E> {
+    pub(super) fn waits(&self) -> &Waits {
+        self.realm.waits()
+    }
+}
+
+impl Counts {
+    fn add(&self, counter: impl Fn(&Self) -> &AtomicU64, more: u64) {
+        if more > 0 {
+            // Relaxed: sums of their own.
+            counter(self).fetch_add(more, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<E: Send + Sync + 'static> Task for Context<E> {
+    fn token(&self) -> &Token {
+        &self.token
+    }
+
+    fn pool(&self) -> &Arc<Pool> {
+        self.engine().pool()
+    }
+
+    fn run(self: Arc<Self>) {
+        self.step(BATCH as u64);
+    }
+}
+
+impl<E: Send + Sync + 'static> Door for Context<E> {
+    fn id(&self) -> u64 {
+        self.id.0
+    }
+
+    fn is_full(&self) -> bool {
+        self.inbox.is_full() && !self.inbox.is_closed()
+    }
+
+    fn grow(&self) {
+        let capacity = self.inbox.grow();
+        let name = self.terms.name(self.id);
+        tracing::warn!(context = name, capacity, "waits in a circle: its inbox has grown");
+        self.realm.warned();
+    }
+}
+
+impl<E> Drop for Context<E> {
+    /// Nobody could reach it any more. What is dropped is the user's.
+    fn drop(&mut self) {
+        let life = self.held.lock().life.take();
+        if life.is_some() {
+            if let Some(message) = contained(|| drop(life)) {
+                tracing::warn!(context = %self.id, "panicked when dropped: {message}");
+            }
+            self.realm.forget(self.id);
+        }
+    }
+}
