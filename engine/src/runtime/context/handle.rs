@@ -34,7 +34,6 @@ const MAX_DEPTH: u32 = 10_000;
 pub(super) struct Terms {
     name: Box<str>,
     pub public: bool,
-    pub capacity: usize,
     pub max_depth: u32,
 }
 
@@ -50,13 +49,14 @@ impl Terms {
 pub struct ContextBuilder<'a> {
     engine: &'a Arc<Shared>,
     terms: Terms,
+    capacity: usize,
 }
 
 impl<'a> ContextBuilder<'a> {
     pub(in super::super) fn new(engine: &'a Arc<Shared>, name: &str) -> Self {
         let capacity = engine.settings().inbox_capacity;
-        let terms = Terms { name: name.into(), public: false, capacity, max_depth: MAX_DEPTH };
-        Self { engine, terms }
+        let terms = Terms { name: name.into(), public: false, max_depth: MAX_DEPTH };
+        Self { engine, terms, capacity }
     }
 
     /// Makes it a public one: it receives what is published and what is enqueued.
@@ -68,7 +68,7 @@ impl<'a> ContextBuilder<'a> {
     /// How many events its input queue holds, at least 1; by default as many as the engine's inboxes. Routed
     /// events and those of its timers do not count.
     pub fn capacity(mut self, events: usize) -> Self {
-        self.terms.capacity = events.max(1);
+        self.capacity = events.max(1);
         self
     }
 
@@ -86,7 +86,7 @@ impl<'a> ContextBuilder<'a> {
         S: Send + 'static,
     {
         let life = Box::new(Own::new(handlers.into(), state));
-        ContextHandle(Realm::of(self.engine).start(self.terms, life))
+        ContextHandle(Realm::of(self.engine).start(self.terms, self.capacity, life))
     }
 }
 

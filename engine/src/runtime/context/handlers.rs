@@ -164,12 +164,12 @@ pub(super) struct Own<E, S> {
     handlers: Arc<Handlers<E, S>>,
     state: S,
     /// Of each pattern, what is remembered; none before the first event.
-    watched: Vec<Watched<E>>,
+    watched: Box<[Watched<E>]>,
 }
 
 impl<E, S> Own<E, S> {
     pub(super) fn new(handlers: Arc<Handlers<E, S>>, state: S) -> Self {
-        Self { handlers, state, watched: Vec::new() }
+        Self { handlers, state, watched: Box::default() }
     }
 }
 
@@ -178,7 +178,9 @@ impl<E: Send + Sync + 'static, S> Own<E, S> {
     #[cold]
     fn watch(&mut self, event: &E, cx: &mut ContextCx<'_, E>) -> bool {
         let Self { handlers, state, watched } = self;
-        watched.resize_with(handlers.patterns.len(), || None);
+        if watched.is_empty() {
+            *watched = handlers.patterns.iter().map(|_| None).collect();
+        }
         let now = cx.now();
         let mut matched = false;
         for (pattern, watched) in handlers.patterns.iter().zip(watched) {

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::parker::Parker;
 use super::super::pool::TaskRef;
@@ -66,11 +66,14 @@ impl Waiter {
 /// See the module's README, "The bound".
 pub(super) struct Inbox<E> {
     queue: Mutex<Queue<E>>,
-    /// Events that have come and are not yet begun. Raised under the lock, lowered without it.
+    /// Events that have come and are not yet begun, and [`AWAITED`]. Raised under the lock, lowered without
+    /// it.
     depth: AtomicUsize,
     capacity: AtomicUsize,
-    is_awaited: AtomicBool,
 }
+
+/// Somebody waits for room.
+const AWAITED: usize = 1 << (usize::BITS - 1);
 
 struct Queue<E> {
     events: VecDeque<Letter<E>>,
@@ -81,9 +84,6 @@ struct Queue<E> {
     closed: bool,
 }
 
-/// More room than this is given back when an inbox lies idle.
-const FEW: usize = 4;
-
 impl<E> Inbox<E> {
     pub(super) fn new(capacity: usize) -> Self {
         let queue =
@@ -92,7 +92,6 @@ impl<E> Inbox<E> {
             queue: Mutex::new(queue),
             depth: AtomicUsize::new(0),
             capacity: AtomicUsize::new(capacity),
-            is_awaited: AtomicBool::new(false),
         }
     }
 
@@ -131,30 +130,32 @@ impl<E> Inbox<E> {
     fn append(&self, queue: &mut Queue<E>, letter: Letter<E>) -> bool {
         let was_empty = queue.events.is_empty();
         queue.events.push_back(letter);
-        // SeqCst: see `wait`.
-        self.depth.fetch_add(1, Ordering::SeqCst);
+        // Relaxed: the events are ordered by the lock.
+        self.depth.fetch_add(1, Ordering::Relaxed);
         was_empty
     }
 
-    /// Takes all there is, in exchange for the room of those that were taken last.
+    /// Takes all there is, in exchange for the room of those that were taken last. Where there is nothing, that
+    /// room is given back: who has many contexts has most of them idle.
     pub(super) fn take(&self, taken: &mut VecDeque<Letter<E>>) {
         let mut queue = self.queue.lock();
-        if queue.events.is_empty() && taken.capacity() > FEW {
-            // Nothing to do: who has many contexts has most of them idle.
-            queue.events = VecDeque::new();
-            drop(queue);
+        let spare = if queue.events.is_empty() {
+            Some(std::mem::take(&mut queue.events))
+        } else {
+            std::mem::swap(&mut queue.events, taken);
+            None
+        };
+        drop(queue);
+        if spare.is_some() {
             *taken = VecDeque::new();
-            return;
         }
-        std::mem::swap(&mut queue.events, taken);
     }
 
     /// An event that was taken is begun: there is room for another.
     #[inline]
     pub(super) fn begun(&self) {
-        // SeqCst, both: see `wait`.
-        self.depth.fetch_sub(1, Ordering::SeqCst);
-        if self.is_awaited.load(Ordering::SeqCst) {
+        // AcqRel: pairs with `wait`.
+        if self.depth.fetch_sub(1, Ordering::AcqRel) & AWAITED != 0 {
             self.wake_waiters();
         }
     }
@@ -162,7 +163,7 @@ impl<E> Inbox<E> {
     #[cold]
     fn wake_waiters(&self) {
         let mut queue = self.queue.lock();
-        self.is_awaited.store(false, Ordering::SeqCst);
+        self.depth.fetch_and(!AWAITED, Ordering::AcqRel);
         let waiters = std::mem::take(&mut queue.waiters);
         drop(queue);
         waiters.into_iter().for_each(Waiter::wake);
@@ -174,10 +175,10 @@ impl<E> Inbox<E> {
         if queue.closed {
             return false;
         }
-        // First the flag, then the look: who makes room does it the other way round.
-        self.is_awaited.store(true, Ordering::SeqCst);
-        if !self.is_full() {
-            self.is_awaited.store(!queue.waiters.is_empty(), Ordering::SeqCst);
+        // The flag and the look in one: who makes room afterwards finds the flag. A flag that is left though
+        // nobody waits costs a look.
+        let depth = self.depth.fetch_or(AWAITED, Ordering::AcqRel) & !AWAITED;
+        if depth < self.capacity() {
             return false;
         }
         if !queue.waiters.iter().any(|known| known.is(&waiter)) {
@@ -190,7 +191,7 @@ impl<E> Inbox<E> {
     pub(super) fn grow(&self) -> usize {
         let queue = self.queue.lock();
         let capacity = self.capacity().saturating_mul(2);
-        self.capacity.store(capacity, Ordering::SeqCst);
+        self.capacity.store(capacity, Ordering::Relaxed);
         drop(queue);
         self.wake_waiters();
         capacity
@@ -207,7 +208,7 @@ impl<E> Inbox<E> {
         let mut queue = self.queue.lock();
         queue.closed = true;
         let events = std::mem::take(&mut queue.events);
-        self.depth.store(0, Ordering::SeqCst);
+        self.depth.fetch_and(AWAITED, Ordering::AcqRel);
         drop(queue);
         self.wake_waiters();
         events
@@ -227,10 +228,33 @@ impl<E> Inbox<E> {
     }
 
     pub(super) fn depth(&self) -> usize {
-        self.depth.load(Ordering::SeqCst)
+        self.depth.load(Ordering::Acquire) & !AWAITED
     }
 
     pub(super) fn capacity(&self) -> usize {
-        self.capacity.load(Ordering::SeqCst)
+        self.capacity.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+
+    /// Somebody waits for room while an event is begun.
+    #[test]
+    fn loom_room_in_a_contexts_inbox_is_not_missed() {
+        loom::model(|| {
+            let inbox = Arc::new(Inbox::new(1));
+            assert!(matches!(inbox.put(Letter::Own(1)), Ok(true)));
+            inbox.take(&mut VecDeque::new());
+            let parker = Arc::new(Parker::default());
+            let (there, woken) = (inbox.clone(), parker.clone());
+            let begins = loom::thread::spawn(move || there.begun());
+            if inbox.wait(Waiter::Thread(woken)) {
+                parker.park();
+            }
+            begins.join().unwrap();
+            assert!(!inbox.is_full());
+        });
     }
 }

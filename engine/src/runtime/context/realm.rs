@@ -124,10 +124,15 @@ impl<E: Send + Sync + 'static> Realm<E> {
         entry.typed.clone().downcast().expect("a realm is found by its type")
     }
 
-    pub(super) fn start(self: &Arc<Self>, terms: Terms, life: Box<dyn Life<E>>) -> Arc<Context<E>> {
+    pub(super) fn start(
+        self: &Arc<Self>,
+        terms: Terms,
+        capacity: usize,
+        life: Box<dyn Life<E>>,
+    ) -> Arc<Context<E>> {
         let id = ContextId(self.engine.fresh_id());
         let public = terms.public;
-        let context = Context::new(id, terms, self.clone(), life);
+        let context = Context::new(id, terms, capacity, self.clone(), life);
         if public {
             self.contexts.insert(id, Kept::Strong(context.clone()));
             let mut publics = self.publics.lock();

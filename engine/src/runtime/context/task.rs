@@ -92,6 +92,7 @@ impl<E: Send + Sync + 'static> Context<E> {
     pub(super) fn new(
         id: ContextId,
         terms: Terms,
+        capacity: usize,
         realm: Arc<Realm<E>>,
         life: Box<dyn Life<E>>,
     ) -> Arc<Self> {
@@ -99,7 +100,7 @@ impl<E: Send + Sync + 'static> Context<E> {
         let held = Held { life: Some(life), stack, taken, outbox: None, timers: None };
         Arc::new_cyclic(|this| Self {
             id,
-            inbox: Inbox::new(terms.capacity),
+            inbox: Inbox::new(capacity),
             terms,
             realm,
             token: Token::default(),
