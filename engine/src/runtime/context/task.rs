@@ -246,6 +246,8 @@ impl<E: Send + Sync + 'static> Context<E> {
                 Sent::Arrived(task) => run.notified.extend(task),
                 Sent::Lost => run.counts.undelivered += 1,
                 Sent::Full => {
+                    // It waits for one at a time.
+                    waits.leave(self.id.0);
                     if waits.enter(self.id.0, &parcel.door()) && parcel.wait(&self.task()) {
                         return false;
                     }

@@ -20,12 +20,11 @@ pub(in super::super) trait Door: Send + Sync {
 pub(in super::super) struct Waits(Mutex<HashMap<u64, Vec<Arc<dyn Door>>>>);
 
 impl Waits {
-    /// `who` is about to wait for `door`. If that closes a circle the door grows, and nobody waits:
+    /// `who` is about to wait for `door`, besides what it waits for already. If that closes a circle the door grows, and nobody waits:
     /// `false`.
     pub(in super::super) fn enter(&self, who: u64, door: &Arc<dyn Door>) -> bool {
         let mut edges = self.0.lock();
         if leads_to(&edges, door, who) {
-            edges.remove(&who);
             drop(edges);
             door.grow();
             return false;
