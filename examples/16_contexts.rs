@@ -32,10 +32,12 @@ type Report = (i64, String, usize, usize);
 enum Event {
     Line(Line),
     Report(Report),
-    /// No line comes any more; to the watcher: and there were so many hosts.
-    End(usize),
+    /// No line comes any more.
+    End,
+    /// So many hosts there were.
+    Hosts(usize),
     /// A host has nothing more to say.
-    Bye(()),
+    Bye,
 }
 
 /// What the first context knows: who handles which host's lines.
@@ -60,9 +62,10 @@ impl Main {
 
     fn end(&mut self, cx: &mut ContextCx<'_, Event>) {
         for host in self.hosts.values() {
-            cx.enqueue_to(host, Event::End(0)).expect("a host ends only now");
+            cx.enqueue_to(host, Event::End).expect("a host ends only now");
         }
-        cx.enqueue_to(&self.watcher, Event::End(self.hosts.len())).expect("the watcher ends last");
+        cx.enqueue_to(&self.watcher, Event::Hosts(self.hosts.len()))
+            .expect("the watcher ends last");
         cx.end();
     }
 }
@@ -97,7 +100,7 @@ impl Host {
     fn end(&mut self, cx: &mut ContextCx<'_, Event>) {
         let host = cx.this().name();
         self.report(&host, cx);
-        cx.enqueue_to(&self.watcher, Event::Bye(())).expect("the watcher ends last");
+        cx.enqueue_to(&self.watcher, Event::Bye).expect("the watcher ends last");
         cx.end();
     }
 }
@@ -127,20 +130,20 @@ fn main() -> Result<(), Box<dyn Error>> {
             let mut reports = watcher.reports.lock().expect("nobody has panicked");
             reports.insert((*from, host.clone()), (*tries, *users));
         })
-        .on(variant!(Event::End), |watcher, hosts, cx| {
+        .on(variant!(Event::Hosts), |watcher, hosts, cx| {
             watcher.hosts = Some(*hosts);
             watcher.end_if_all_are_gone(cx);
         })
-        .on(variant!(Event::Bye), |watcher, (), cx| {
+        .on(variant!(Event::Bye {}), |watcher, _, cx| {
             watcher.gone += 1;
             watcher.end_if_all_are_gone(cx);
         });
     let of_a_host = Handlers::new()
         .on(variant!(Event::Line), Host::line)
-        .on(variant!(Event::End), |host, _, cx| host.end(cx));
+        .on(variant!(Event::End {}), |host, _, cx| host.end(cx));
     let dispatching = Handlers::new()
         .on(variant!(Event::Line), Main::line)
-        .on(variant!(Event::End), |main, _, cx| main.end(cx));
+        .on(variant!(Event::End {}), |main, _, cx| main.end(cx));
 
     let state = Watcher::default();
     let reports = state.reports.clone();
@@ -156,7 +159,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     })?;
     query.source("auth.csv", lines).map(Event::Line).to_context(&main);
     assert_eq!(engine.submit(query)?.wait(), Status::Completed);
-    main.send(Event::End(0))?;
+    main.send(Event::End)?;
     assert_eq!(watcher.wait(), Status::Completed);
 
     let mut expected = BTreeMap::new();

@@ -60,21 +60,29 @@ pub use mizzle_engine::runtime::{
 
 use mizzle_engine::runtime::{EngineError, Settings};
 
-/// A selection for [`Handlers`]: the content of a variant of an enum that has one field.
+/// A selection for [`Handlers`]: the content of a variant that has one field; with `{}` behind the variant, the event
+/// itself, of a variant that has none.
 ///
 /// ```
 /// use mizzle::context::Handlers;
 ///
 /// enum Event {
 ///     Deposit(u32),
-///     Name(String),
+///     Close,
 /// }
 /// let handlers = Handlers::new()
 ///     .on(mizzle::variant!(Event::Deposit), |balance: &mut u32, amount, _| *balance += amount)
-///     .on(mizzle::variant!(Event::Name), |_, name, _| println!("{name}"));
+///     .on(mizzle::variant!(Event::Close {}), |_, _, cx| cx.end());
 /// ```
 #[macro_export]
 macro_rules! variant {
+    ($variant:path {}) => {
+        |event| match event {
+            $variant {} => ::core::option::Option::Some(event),
+            #[allow(unreachable_patterns)]
+            _ => ::core::option::Option::None,
+        }
+    };
     ($variant:path) => {
         |event| match event {
             $variant(content) => ::core::option::Option::Some(content),

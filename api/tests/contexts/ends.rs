@@ -110,6 +110,55 @@ fn who_has_ended_takes_no_more() {
     assert_eq!(sender.stats().sent, 0);
 }
 
+/// What the last event's handlers have sent goes, even if its target has no room yet.
+#[test]
+fn who_ends_first_sends_what_waits() {
+    let stepped = Stepped::new();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noting = Handlers::new().on(all, |seen: &mut Arc<Mutex<Vec<u32>>>, n: &u32, _| {
+        seen.lock().unwrap().push(*n);
+    });
+    let narrow = stepped.context("narrow").capacity(1).start(noting, seen.clone());
+    let target = narrow.clone();
+    let ending = Handlers::new().on(all, move |(): &mut (), n: &u32, cx| {
+        (0..*n).for_each(|k| cx.enqueue_to(&target, k).unwrap());
+        cx.end();
+    });
+    let sender = stepped.context("sender").start(ending, ());
+    sender.try_send(3).unwrap();
+    sender.try_send(9).unwrap();
+    stepped.run(&sender);
+    assert_eq!(sender.status(), Status::Running);
+    assert!(matches!(sender.try_send(1), Err(PushError::Closed(1))));
+    for _ in 0..3 {
+        stepped.run(&narrow);
+        stepped.run(&sender);
+    }
+    assert_eq!(*seen.lock().unwrap(), [0, 1, 2]);
+    assert_eq!(sender.status(), Status::Completed);
+    assert_eq!((sender.stats().undelivered, sender.stats().dropped), (0, 1));
+    // It stays as it ended.
+    sender.cancel();
+    assert_eq!(sender.status(), Status::Completed);
+}
+
+#[test]
+fn a_handler_can_wait_for_whom_it_has_sent_to() {
+    for workers in [1, 2] {
+        let engine = Engine::builder().workers(workers).build().unwrap();
+        let ending = Arc::new(Handlers::new().on(all, |(): &mut (), _: &u32, cx| cx.end()));
+        let handlers = Handlers::new().on(all, move |(): &mut (), n: &u32, cx| {
+            let child = cx.context("child").start(ending.clone(), ());
+            cx.enqueue_to(&child, *n).unwrap();
+            assert_eq!(child.wait(), Status::Completed);
+            cx.end();
+        });
+        let context = engine.context("parent").start(handlers, ());
+        context.send(1).unwrap();
+        assert_eq!(context.wait(), Status::Completed);
+    }
+}
+
 #[test]
 fn drained_is_who_has_handled_what_waited() {
     let engine = Engine::builder().workers(2).build().unwrap();

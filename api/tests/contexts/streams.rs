@@ -153,7 +153,8 @@ fn a_query_that_is_over_takes_no_more_from_a_context() {
     assert_eq!(*refused.lock().unwrap(), [3]);
 }
 
-/// A query feeds a context, which feeds the query: all inboxes are tiny, and each event becomes several.
+/// A query feeds a context, which feeds the query: all inboxes are tiny, and each event becomes several. Half
+/// of them go one way, half another.
 #[test]
 fn a_circle_of_a_query_and_a_context_goes_on() {
     for workers in [1, 2, 4] {
@@ -170,7 +171,9 @@ fn a_circle_of_a_query_and_a_context_goes_on() {
             },
         );
         let context = engine.context("again").capacity(1).start(handlers, ());
-        stream.map(|n| n).to_context(&context);
+        let mut ways = stream.branches();
+        ways.when(|n| n % 2 == 1).to_context(&context);
+        ways.rest().map(|n| n).to_context(&context);
         let handle = engine.submit(query).unwrap();
         input.push(7).unwrap();
         let expected: u64 = (0..=7).map(|depth| 3_u64.pow(depth)).sum();

@@ -71,6 +71,26 @@ fn timers_come_when_they_are_due_in_the_order_in_which_they_were_set() {
 }
 
 #[test]
+fn events_of_timers_take_no_room() {
+    let clock = ManualClock::default();
+    let stepped = Stepped::with_clock(clock.clone());
+    let handlers = Handlers::new().on(
+        |n: &u32| (*n > 0).then_some(n),
+        |(): &mut (), n, cx| (0..*n).for_each(|_| _ = cx.after(Duration::from_secs(1), 0)),
+    );
+    let context = stepped.context("timed").capacity(1).start(handlers, ());
+    context.try_send(3).unwrap();
+    stepped.run(&context);
+    context.try_send(0).unwrap();
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(stepped.step(&context, 1), 1, "the one that waited comes first");
+    context.try_send(0).unwrap();
+    assert_eq!(context.stats().depth, 1);
+    assert_eq!(stepped.run(&context), 4);
+    assert_eq!(context.stats().input, 6);
+}
+
+#[test]
 fn a_context_with_a_timer_is_not_let_go_of() {
     let clock = ManualClock::default();
     let stepped = Stepped::with_clock(clock.clone());

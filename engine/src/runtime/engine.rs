@@ -13,7 +13,7 @@ use crate::time::{Clock, SystemClock, Timestamp};
 
 use super::assemble::Assembler;
 use super::chain::BATCH;
-use super::context::{ContextBuilder, Contexts, Realms, Waits};
+use super::context::{ContextBuilder, Contexts, Realms};
 use super::plans::Plans;
 use super::pool::{Pool, Task, worker_index};
 use super::port::DEFAULT_CAPACITY;
@@ -79,7 +79,6 @@ pub struct Shared {
     plans: Plans,
     next_id: AtomicU64,
     realms: Realms,
-    waits: Waits,
     /// One per worker, so that no two share a line.
     accounts: Vec<Account>,
 }
@@ -120,11 +119,6 @@ impl Shared {
     /// The contexts, by type of event.
     pub(super) fn realms(&self) -> &Realms {
         &self.realms
-    }
-
-    /// Which contexts wait, and for whom.
-    pub(super) fn waits(&self) -> &Waits {
-        &self.waits
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -221,7 +215,6 @@ impl Engine {
                 plans: Plans::default(),
                 next_id: AtomicU64::new(1),
                 realms: Realms::default(),
-                waits: Waits::default(),
                 accounts,
             }),
         })
@@ -311,6 +304,8 @@ impl Drop for Engine {
     fn drop(&mut self) {
         let queries = self.queries();
         queries.iter().for_each(QueryHandle::cancel);
+        // Both, before anybody is awaited: they may wait for each other.
+        self.shared.realms.cancel();
         for query in &queries {
             query.wait();
         }

@@ -82,6 +82,8 @@ struct Local {
 
 thread_local! {
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+    /// Those who have been given input by code that goes on for a while.
+    static HELD_BACK: RefCell<Vec<TaskRef>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Pool {
@@ -140,6 +142,21 @@ impl Pool {
             pool.injector.push(task);
         }
         pool.sleepers.wake_one();
+    }
+
+    /// `task` is to be notified when this thread's code has returned, or waits.
+    pub(super) fn hold_back(task: TaskRef) {
+        HELD_BACK.with_borrow_mut(|held| held.push(task));
+    }
+
+    /// Notifies those who were held back. If this worker has nothing else to do they may run `next` on it.
+    #[inline]
+    pub(super) fn tell(next: bool) {
+        HELD_BACK.with_borrow_mut(|held| {
+            for task in held.drain(..) {
+                if next { task.notify_next() } else { task.notify() }
+            }
+        });
     }
 
     fn work(self: Arc<Self>, index: usize, queue: Worker<TaskRef>) {
@@ -226,6 +243,8 @@ impl Pool {
     /// worker, of whichever pool, that pool's other chains are run meanwhile: so a user's function
     /// which waits for its own engine cannot stop it, nor can two engines that wait for each other.
     pub(super) fn block(mut wait: impl FnMut(Option<Duration>) -> bool) {
+        // What is waited for may come of them.
+        Self::tell(false);
         let here = LOCAL
             .with_borrow(|local| local.as_ref().map(|local| (local.pool.clone(), local.index)));
         let Some((pool, index)) = here else {

@@ -10,7 +10,7 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
 use super::chain::BATCH;
-use super::context::Door;
+use super::context::{Door, Node};
 use super::engine::Shared;
 use super::parker::Parker;
 use super::pool::{Pool, TaskRef};
@@ -227,18 +227,18 @@ impl<T: Send + 'static> PushHandle<T> {
 }
 
 impl<T: Send + 'static> Door for Line<T> {
-    fn id(&self) -> u64 {
-        // The query that reads it. As long as none does, nobody waits.
-        self.reader.get().map_or(0, |reader| reader.1.0)
+    fn node(&self) -> Option<Node> {
+        self.reader.get().map(|(engine, query)| Node::new(engine, query.0))
     }
 
-    fn is_full(&self) -> bool {
+    fn keeps_waiting(&self) -> bool {
         !self.port.has_room()
     }
 
     fn grow(&self) {
         let capacity = self.port.grow();
-        tracing::warn!(query = %QueryId(self.id()), capacity, "waits in a circle: its inbox has grown");
+        let query = self.reader.get().map(|(_, query)| query.0);
+        tracing::warn!(query, capacity, "waits in a circle: its inbox has grown");
     }
 }
 

@@ -235,17 +235,25 @@ impl QueryCore {
     }
 
     pub(super) fn drain(&self) {
-        self.control.wish(DRAIN);
+        self.wish(DRAIN);
         self.wake_all();
     }
 
     pub(super) fn stop(&self) {
-        self.control.wish(STOP);
+        self.wish(STOP);
         self.wake_all();
     }
 
+    /// How it ended is not changed afterwards.
+    fn wish(&self, wish: u8) {
+        let outcome = self.outcome.lock();
+        if !outcome.over {
+            self.control.wish(wish);
+        }
+    }
+
     pub(super) fn cancel(&self) {
-        self.control.wish(CANCEL);
+        self.wish(CANCEL);
         self.live().iter().for_each(|chain| chain.leave());
         self.wake_all();
     }

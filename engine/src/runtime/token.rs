@@ -58,6 +58,11 @@ impl Token {
         }
     }
 
+    /// Whether the chain is on a run queue.
+    pub fn is_queued(&self) -> bool {
+        self.0.load(Ordering::Acquire) == QUEUED
+    }
+
     /// A worker took the chain off a run queue. `false`: the chain is done and must be let go.
     pub fn begin(&self) -> bool {
         // Acquire: pairs with the release of the last run and of every signal since.

@@ -117,9 +117,10 @@ pub struct ContextStats {
     pub enqueued: u64,
     /// Events that it has sent to a context or a query by name.
     pub sent: u64,
-    /// Of these, those whose target ended before there was room for them.
+    /// Events that it has sent or enqueued and that waited for room in vain: their target ended, or it did.
     pub undelivered: u64,
-    /// Events that were in it when it ended, and those of streams that waited for room.
+    /// Events that were in it when it ended: routed ones, those that waited, those of timers, and those of
+    /// streams that waited for room.
     pub dropped: u64,
     /// Events that wait in its input queue.
     pub depth: usize,
@@ -178,7 +179,7 @@ impl<E: Send + Sync + 'static> ContextHandle<E> {
         }
     }
 
-    /// Lets nothing more in; it ends when it has handled what waits, what streams that ended in it had it wait
+    /// Lets nothing more in, what is in the special queue neither; it ends when it has handled what waits, what streams that ended in it had it wait
     /// for included. Timers that are still to come are
     /// dropped then. Returns at once.
     pub fn drain(&self) {

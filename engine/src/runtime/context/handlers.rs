@@ -163,13 +163,19 @@ pub(super) trait Life<E>: Send {
 pub(super) struct Own<E, S> {
     handlers: Arc<Handlers<E, S>>,
     state: S,
-    /// Of each pattern, what is remembered; none before the first event.
-    watched: Box<[Watched<E>]>,
+    /// What is remembered for patterns; none before the first event.
+    watching: Option<Box<Watching<E>>>,
+}
+
+struct Watching<E> {
+    /// The time of the last event: the clock may be set back, patterns are told that it stands still.
+    now: Timestamp,
+    of_each: Vec<Watched<E>>,
 }
 
 impl<E, S> Own<E, S> {
     pub(super) fn new(handlers: Arc<Handlers<E, S>>, state: S) -> Self {
-        Self { handlers, state, watched: Box::default() }
+        Self { handlers, state, watching: None }
     }
 }
 
@@ -177,15 +183,16 @@ impl<E: Send + Sync + 'static, S> Own<E, S> {
     /// Offers an event to the patterns. Whether it made a match of one.
     #[cold]
     fn watch(&mut self, event: &E, cx: &mut ContextCx<'_, E>) -> bool {
-        let Self { handlers, state, watched } = self;
-        if watched.is_empty() {
-            *watched = handlers.patterns.iter().map(|_| None).collect();
-        }
-        let now = cx.now();
+        let Self { handlers, state, watching } = self;
+        let watching = watching.get_or_insert_with(|| {
+            let of_each = handlers.patterns.iter().map(|_| None).collect();
+            Box::new(Watching { now: Timestamp::MIN, of_each })
+        });
+        watching.now = watching.now.max(cx.now());
         let mut matched = false;
-        for (pattern, watched) in handlers.patterns.iter().zip(watched) {
+        for (pattern, watched) in handlers.patterns.iter().zip(&mut watching.of_each) {
             cx.at(pattern.location);
-            matched |= pattern.event(watched, state, (now, event), cx);
+            matched |= pattern.event(watched, state, (watching.now, event), cx);
         }
         matched
     }
@@ -221,14 +228,16 @@ impl<E: Send + Sync + 'static, S: Send + 'static> Life<E> for Own<E, S> {
     }
 
     fn clock(&mut self, now: Timestamp, cx: &mut ContextCx<'_, E>) {
-        for (pattern, watched) in self.handlers.patterns.iter().zip(&mut self.watched) {
+        let Some(watching) = &mut self.watching else { return };
+        watching.now = watching.now.max(now);
+        for (pattern, watched) in self.handlers.patterns.iter().zip(&mut watching.of_each) {
             cx.at(pattern.location);
-            pattern.clock(watched, &mut self.state, now, cx);
+            pattern.clock(watched, &mut self.state, watching.now, cx);
         }
     }
 
     fn due(&self) -> Option<Timestamp> {
-        let pairs = self.handlers.patterns.iter().zip(&self.watched);
+        let pairs = self.handlers.patterns.iter().zip(&self.watching.as_ref()?.of_each);
         pairs.filter_map(|(pattern, watched)| pattern.due(watched)).min()
     }
 }

@@ -10,11 +10,14 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use super::super::parker::Parker;
 use super::super::pool::TaskRef;
 use super::super::port::Refusal;
+use super::waits::Node;
 
 /// An event on its way: a context's own, or one that several are to see.
 pub(super) enum Letter<E> {
     Own(E),
     Shared(Arc<E>),
+    /// Of a timer: takes no room.
+    Timed(E),
 }
 
 impl<E> Deref for Letter<E> {
@@ -23,7 +26,7 @@ impl<E> Deref for Letter<E> {
     #[inline]
     fn deref(&self) -> &E {
         match self {
-            Letter::Own(event) => event,
+            Letter::Own(event) | Letter::Timed(event) => event,
             Letter::Shared(event) => event,
         }
     }
@@ -31,8 +34,8 @@ impl<E> Deref for Letter<E> {
 
 /// Who waits for room.
 pub(super) enum Waiter {
-    /// A context with a full outbox, or the mover.
-    Task(TaskRef),
+    /// A context with a full outbox, or the mover; and what it is among the waits.
+    Task(TaskRef, Node),
     /// A sender outside the engine.
     Thread(Arc<Parker>),
     /// Events of a stream.
@@ -42,25 +45,6 @@ pub(super) enum Waiter {
 /// Something that puts in what has waited, now that there is room.
 pub(super) trait Refill: Send + Sync {
     fn refill(self: Arc<Self>);
-}
-
-impl Waiter {
-    fn is(&self, other: &Waiter) -> bool {
-        match (self, other) {
-            (Waiter::Task(one), Waiter::Task(other)) => Arc::ptr_eq(one, other),
-            (Waiter::Thread(one), Waiter::Thread(other)) => Arc::ptr_eq(one, other),
-            (Waiter::Feed(one), Waiter::Feed(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
-    }
-
-    fn wake(self) {
-        match self {
-            Waiter::Task(task) => task.wake(),
-            Waiter::Thread(parker) => parker.unpark(),
-            Waiter::Feed(feed) => feed.refill(),
-        }
-    }
 }
 
 /// See the module's README, "The bound".
@@ -78,16 +62,26 @@ const AWAITED: usize = 1 << (usize::BITS - 1);
 struct Queue<E> {
     events: VecDeque<Letter<E>>,
     waiters: Vec<Waiter>,
+    /// The mover of the special queue, if that waits.
+    mover: Option<Waiter>,
     /// Only what has waited is let in.
     sealed: bool,
     /// Nothing more is let in.
     closed: bool,
 }
 
+/// More waiters than this are woken only when half of the inbox is free: most would find it full again.
+const MANY: usize = 64;
+
 impl<E> Inbox<E> {
     pub(super) fn new(capacity: usize) -> Self {
-        let queue =
-            Queue { events: VecDeque::new(), waiters: Vec::new(), sealed: false, closed: false };
+        let queue = Queue {
+            events: VecDeque::new(),
+            waiters: Vec::new(),
+            mover: None,
+            sealed: false,
+            closed: false,
+        };
         Self {
             queue: Mutex::new(queue),
             depth: AtomicUsize::new(0),
@@ -129,9 +123,10 @@ impl<E> Inbox<E> {
 
     fn append(&self, queue: &mut Queue<E>, letter: Letter<E>) -> bool {
         let was_empty = queue.events.is_empty();
+        let takes_room = !matches!(letter, Letter::Timed(_));
         queue.events.push_back(letter);
         // Relaxed: the events are ordered by the lock.
-        self.depth.fetch_add(1, Ordering::Relaxed);
+        self.depth.fetch_add(usize::from(takes_room), Ordering::Relaxed);
         was_empty
     }
 
@@ -151,26 +146,41 @@ impl<E> Inbox<E> {
         }
     }
 
-    /// An event that was taken is begun: there is room for another.
+    /// An event that was taken is begun: there is room for another. Whether somebody waits for it.
     #[inline]
-    pub(super) fn begun(&self) {
+    pub(super) fn begun(&self) -> bool {
         // AcqRel: pairs with `wait`.
-        if self.depth.fetch_sub(1, Ordering::AcqRel) & AWAITED != 0 {
-            self.wake_waiters();
-        }
+        self.depth.fetch_sub(1, Ordering::AcqRel) & AWAITED != 0
     }
 
+    /// Those who are to be woken, now that there is room.
     #[cold]
-    fn wake_waiters(&self) {
+    pub(super) fn woken(&self) -> Vec<Waiter> {
         let mut queue = self.queue.lock();
+        if queue.waiters.len() > MANY && self.depth() > self.capacity() / 2 {
+            return queue.mover.take().into_iter().collect();
+        }
+        self.all_waiters(&mut queue)
+    }
+
+    fn all_waiters(&self, queue: &mut Queue<E>) -> Vec<Waiter> {
         self.depth.fetch_and(!AWAITED, Ordering::AcqRel);
-        let waiters = std::mem::take(&mut queue.waiters);
-        drop(queue);
-        waiters.into_iter().for_each(Waiter::wake);
+        let mut waiters = std::mem::take(&mut queue.waiters);
+        waiters.extend(queue.mover.take());
+        waiters
     }
 
     /// Registers `waiter` to be woken when there is room or no hope of it. `false`: that is so now.
     pub(super) fn wait(&self, waiter: Waiter) -> bool {
+        self.wait_as(|queue| queue.waiters.push(waiter))
+    }
+
+    /// As `wait`, for the mover, who waits once however often it says so.
+    pub(super) fn mover_waits(&self, mover: &TaskRef, node: Node) -> bool {
+        self.wait_as(|queue| queue.mover = Some(Waiter::Task(mover.clone(), node)))
+    }
+
+    fn wait_as(&self, register: impl FnOnce(&mut Queue<E>)) -> bool {
         let mut queue = self.queue.lock();
         if queue.closed {
             return false;
@@ -181,37 +191,32 @@ impl<E> Inbox<E> {
         if depth < self.capacity() {
             return false;
         }
-        if !queue.waiters.iter().any(|known| known.is(&waiter)) {
-            queue.waiters.push(waiter);
-        }
+        register(&mut queue);
         true
     }
 
-    /// Doubles the bound.
-    pub(super) fn grow(&self) -> usize {
-        let queue = self.queue.lock();
+    /// Doubles the bound. What it is now, and those who are to be woken.
+    pub(super) fn grow(&self) -> (usize, Vec<Waiter>) {
+        let mut queue = self.queue.lock();
         let capacity = self.capacity().saturating_mul(2);
         self.capacity.store(capacity, Ordering::Relaxed);
-        drop(queue);
-        self.wake_waiters();
-        capacity
+        (capacity, self.all_waiters(&mut queue))
     }
 
-    /// Lets nothing new in; what is there stays.
-    pub(super) fn seal(&self) {
-        self.queue.lock().sealed = true;
-        self.wake_waiters();
+    /// Lets nothing new in; what is there stays. Those who are to be woken.
+    pub(super) fn seal(&self) -> Vec<Waiter> {
+        let mut queue = self.queue.lock();
+        queue.sealed = true;
+        self.all_waiters(&mut queue)
     }
 
-    /// Lets nothing more in, and gives back what is there.
-    pub(super) fn close(&self) -> VecDeque<Letter<E>> {
+    /// Lets nothing more in, and gives back what is there, with those who are to be woken.
+    pub(super) fn close(&self) -> (VecDeque<Letter<E>>, Vec<Waiter>) {
         let mut queue = self.queue.lock();
         queue.closed = true;
         let events = std::mem::take(&mut queue.events);
         self.depth.fetch_and(AWAITED, Ordering::AcqRel);
-        drop(queue);
-        self.wake_waiters();
-        events
+        (events, self.all_waiters(&mut queue))
     }
 
     pub(super) fn is_sealed(&self) -> bool {
@@ -249,7 +254,14 @@ mod loom_tests {
             inbox.take(&mut VecDeque::new());
             let parker = Arc::new(Parker::default());
             let (there, woken) = (inbox.clone(), parker.clone());
-            let begins = loom::thread::spawn(move || there.begun());
+            let begins = loom::thread::spawn(move || {
+                if there.begun() {
+                    for waiter in there.woken() {
+                        let Waiter::Thread(parker) = waiter else { unreachable!("a thread waits") };
+                        parker.unpark();
+                    }
+                }
+            });
             if inbox.wait(Waiter::Thread(woken)) {
                 parker.park();
             }

@@ -11,10 +11,10 @@ use super::super::engine::Shared;
 use super::super::pool::{Pool, Task, TaskRef};
 use super::super::port::Refusal;
 use super::super::token::{Queue, Token};
-use super::inbox::{Letter, Waiter};
+use super::inbox::Letter;
 use super::target::sealed;
 use super::task::Context;
-use super::waits::Door;
+use super::waits::{Door, Node, Waits};
 
 /// At this depth there is a warning, and at each double of it.
 const DEEP: usize = 10_000;
@@ -124,13 +124,14 @@ impl<E: Send + Sync + 'static> Special<E> {
         let mut queue = self.queue.lock();
         let (events, joined) =
             (std::mem::take(&mut queue.events), std::mem::take(&mut queue.joined));
+        let waiters = std::mem::take(&mut queue.waiters);
         drop(queue);
         let (abreast, behind) =
             (std::mem::take(&mut list.abreast), std::mem::take(&mut list.behind));
         let old = std::mem::take(&mut list.events);
         drop(list);
-        self.engine.waits().leave(self.id);
-        drop((joined, abreast, behind));
+        Waits::get().leave(self.node());
+        drop((joined, abreast, behind, waiters));
         if let Some(message) = contained(|| drop((events, old))) {
             tracing::warn!("panicked when an enqueued event was dropped: {message}");
         }
@@ -144,6 +145,7 @@ impl<E: Send + Sync + 'static> Special<E> {
     pub(super) fn bound(&self, events: usize) {
         let mut queue = self.queue.lock();
         self.bound.store(events, Ordering::SeqCst);
+        Waits::get().leave(self.node());
         let waiters = std::mem::take(&mut queue.waiters);
         drop(queue);
         waiters.into_iter().for_each(|task| task.wake());
@@ -188,7 +190,7 @@ impl<E: Send + Sync + 'static> Special<E> {
         let list = &mut *self.list.lock();
         self.take_in(list);
         if self.is_bounded() {
-            self.engine.waits().leave(self.id);
+            Waits::get().leave(self.node());
         }
         let (mut left, mut more) = (PER_RUN, false);
         for _ in 0..list.behind.len() {
@@ -251,8 +253,8 @@ impl<E: Send + Sync + 'static> Special<E> {
                 Err((Refusal::Closed, _)) => break Brought::Gone,
                 Err((Refusal::Full, _)) => {
                     let door: Arc<dyn Door> = context.clone();
-                    let waits = !self.is_bounded() || self.engine.waits().enter(self.id, &door);
-                    if waits && context.inbox().wait(Waiter::Task(waiter.clone())) {
+                    let waits = !self.is_bounded() || Waits::get().enter(self.node(), &door);
+                    if waits && context.inbox().mover_waits(&waiter, self.node()) {
                         break Brought::Full;
                     }
                 }
@@ -275,8 +277,7 @@ impl<E: Send + Sync + 'static> Special<E> {
         }
         let mut queue = self.queue.lock();
         self.depth.fetch_sub(gone.len(), Ordering::SeqCst);
-        let waiters =
-            if Door::is_full(self) { Vec::new() } else { std::mem::take(&mut queue.waiters) };
+        let waiters = if self.is_full() { Vec::new() } else { std::mem::take(&mut queue.waiters) };
         drop(queue);
         waiters.into_iter().for_each(|task| task.wake());
         // Last: they are the user's, and dropping them may panic.
@@ -285,8 +286,12 @@ impl<E: Send + Sync + 'static> Special<E> {
         }
     }
 
-    pub(super) fn is_queued(&self) -> bool {
-        self.token.name() == "queued"
+    fn is_full(&self) -> bool {
+        self.depth() >= self.bound.load(Ordering::SeqCst)
+    }
+
+    fn node(&self) -> Node {
+        Node::new(&self.engine, self.id)
     }
 }
 
@@ -308,12 +313,12 @@ impl<E: Send + Sync + 'static> Task for Special<E> {
 }
 
 impl<E: Send + Sync + 'static> Door for Special<E> {
-    fn id(&self) -> u64 {
-        self.id
+    fn node(&self) -> Option<Node> {
+        Some(self.node())
     }
 
-    fn is_full(&self) -> bool {
-        self.depth() >= self.bound.load(Ordering::SeqCst)
+    fn keeps_waiting(&self) -> bool {
+        self.is_full()
     }
 
     fn grow(&self) {
@@ -333,7 +338,7 @@ impl<E: Send + Sync + 'static> sealed::Target<Arc<E>> for Arc<Special<E>> {
 
     fn offer(&self, event: Arc<E>) -> Result<Option<TaskRef>, (Refusal, Arc<E>)> {
         let mut queue = self.queue.lock();
-        if Door::is_full(&**self) {
+        if self.is_full() {
             return Err((Refusal::Full, event));
         }
         let was_empty = queue.events.is_empty();
@@ -344,9 +349,9 @@ impl<E: Send + Sync + 'static> sealed::Target<Arc<E>> for Arc<Special<E>> {
         Ok(was_empty.then(|| self.clone() as TaskRef))
     }
 
-    fn wait(&self, task: &TaskRef) -> bool {
+    fn wait(&self, task: &TaskRef, _: Node) -> bool {
         let mut queue = self.queue.lock();
-        if !Door::is_full(&**self) {
+        if !self.is_full() {
             return false;
         }
         if !queue.waiters.iter().any(|known| Arc::ptr_eq(known, task)) {

@@ -17,7 +17,6 @@ use super::handlers::Life;
 use super::inbox::{Letter, Waiter};
 use super::mover::Special;
 use super::task::Context;
-use super::waits::Waits;
 
 /// See [`Contexts`].
 pub(super) struct Realm<E> {
@@ -31,10 +30,6 @@ pub(super) struct Realm<E> {
 }
 
 impl<E> Realm<E> {
-    pub(super) fn waits(&self) -> &Waits {
-        self.engine.waits()
-    }
-
     /// Nobody could reach the context any more.
     pub(super) fn forget(&self, id: ContextId) {
         self.contexts.remove(&id);
@@ -98,7 +93,8 @@ impl Realms {
             if realms.is_empty() {
                 return;
             }
-            // A context that is yet to end may open another realm.
+            // A context that is yet to end may open another realm, and one may wait for one of another.
+            self.cancel();
             for id in realms {
                 let entry = self.0.remove(&id);
                 entry.into_iter().for_each(|(_, entry)| entry.realm.close());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::event::Event;
-use crate::operator::{Consumer, Cx};
+use crate::operator::{Consumer, Cx, contained};
 use crate::state::{StateError, Visit};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,10 @@ use crate::time::Timestamp;
 
 use super::super::pool::TaskRef;
 use super::super::port::{Refusal, Room};
-use super::super::query::QueryId;
 use super::handle::ContextHandle;
 use super::inbox::{Letter, Refill, Waiter};
 use super::task::Context;
-use super::waits::Door;
+use super::waits::{Door, Node, Waits};
 
 /// Events of a stream that a context has no room for yet. They go in as it makes room, also when the query is
 /// over; until then the query waits.
@@ -31,14 +30,14 @@ struct Waiting<E> {
     events: VecDeque<E>,
     /// The chains that wait for the events to go in.
     tasks: Vec<TaskRef>,
-    /// The query whose chains have waited.
-    query: Option<QueryId>,
+    /// Whose waits these are, and how many have been noted down.
+    noted: Option<(Node, usize)>,
 }
 
 impl<E: Send + Sync + 'static> Feed<E> {
     /// The feed of a stream into `context`.
     pub fn new(context: &ContextHandle<E>) -> Arc<Self> {
-        let waiting = Waiting { events: VecDeque::new(), tasks: Vec::new(), query: None };
+        let waiting = Waiting { events: VecDeque::new(), tasks: Vec::new(), noted: None };
         Arc::new(Self {
             context: context.0.clone(),
             waiting: Mutex::new(waiting),
@@ -46,10 +45,14 @@ impl<E: Send + Sync + 'static> Feed<E> {
         })
     }
 
-    /// What was said of it in `wait` is not so any more.
-    fn waits_no_more(&self, query: Option<QueryId>) {
-        if let Some(query) = query {
-            self.context.waits().leave_one(query.0, self.context.id.0);
+    fn door(&self) -> Arc<dyn Door> {
+        self.context.clone()
+    }
+
+    /// What was said of waits is not so any more.
+    fn waits_no_more(&self, waiting: &mut Waiting<E>) {
+        if let Some((node, times)) = waiting.noted.take() {
+            (0..times).for_each(|_| Waits::get().leave_one(node, self.context.node()));
         }
     }
 
@@ -72,12 +75,17 @@ impl<E: Send + Sync + 'static> Feed<E> {
                 Ok(true) => (self.context.clone() as TaskRef).notify(),
                 Ok(false) => {}
                 Err((Refusal::Closed, letter)) => {
-                    let lost = 1 + waiting.events.len() as u64;
-                    self.context.dropped(lost);
-                    drop((letter, std::mem::take(&mut waiting.events)));
+                    let lost = (letter, std::mem::take(&mut waiting.events));
+                    self.context.dropped(1 + lost.1.len() as u64);
+                    // They are the user's, and dropping them may panic.
+                    if let Some(message) = contained(|| drop(lost)) {
+                        tracing::warn!(
+                            "panicked when an event for a context was dropped: {message}"
+                        );
+                    }
                 }
-                Err((Refusal::Full, Letter::Shared(_))) => unreachable!("it came as its own"),
-                Err((Refusal::Full, Letter::Own(event))) => {
+                Err((Refusal::Full, letter)) => {
+                    let Letter::Own(event) = letter else { unreachable!("it came as its own") };
                     waiting.events.push_front(event);
                     if self.context.inbox().wait(Waiter::Feed(self.clone())) {
                         return;
@@ -93,9 +101,9 @@ impl<E: Send + Sync + 'static> Refill for Feed<E> {
         let mut waiting = self.waiting.lock();
         self.put_in(&mut waiting);
         if waiting.events.is_empty() {
-            let (tasks, query) = (std::mem::take(&mut waiting.tasks), waiting.query.take());
+            self.waits_no_more(&mut waiting);
+            let tasks = std::mem::take(&mut waiting.tasks);
             drop(waiting);
-            self.waits_no_more(query);
             tasks.into_iter().for_each(|task| task.wake());
         }
     }
@@ -107,19 +115,24 @@ impl<E: Send + Sync + 'static> Room for Feed<E> {
     }
 
     fn wait(&self, task: &TaskRef) -> bool {
-        let door: Arc<dyn Door> = self.context.clone();
-        let query = task.query();
-        if let Some(query) = query {
+        let node = task.query().map(|query| Node::new(self.context.engine(), query.0));
+        if let Some(node) = node {
             // Each time that it closes a circle the context's inbox grows, and who grows it puts events in.
-            while !self.context.waits().enter(query.0, &door) && !self.has_room() {}
+            while !Waits::get().enter(node, &self.door()) {
+                if self.has_room() {
+                    return false;
+                }
+            }
         }
         let mut waiting = self.waiting.lock();
+        if let Some(node) = node {
+            let (_, times) = waiting.noted.get_or_insert((node, 0));
+            *times += 1;
+        }
         if waiting.events.is_empty() {
-            drop(waiting);
-            self.waits_no_more(query);
+            self.waits_no_more(&mut waiting);
             return false;
         }
-        waiting.query = query;
         if !waiting.tasks.iter().any(|known| Arc::ptr_eq(known, task)) {
             waiting.tasks.push(task.clone());
         }
@@ -129,8 +142,9 @@ impl<E: Send + Sync + 'static> Room for Feed<E> {
 
 impl<E> Drop for Feed<E> {
     fn drop(&mut self) {
-        if let Some(query) = self.waiting.lock().query.take() {
-            self.context.waits().leave_one(query.0, self.context.id.0);
+        // A query that is over waits no more, for anybody.
+        if let Some((node, _)) = self.waiting.lock().noted.take() {
+            Waits::get().leave(node);
         }
     }
 }

@@ -48,7 +48,7 @@ impl Stepped {
     ) -> usize {
         let mut handled = 0;
         while handled < events
-            && context.0.is_queued()
+            && context.0.token().is_queued()
             && self.take(&(context.0.clone() as TaskRef))
         {
             handled += context.0.step((events - handled) as u64) as usize;
@@ -68,7 +68,7 @@ impl Stepped {
         let contexts = self.contexts::<E>();
         let mover = contexts.mover();
         let mut moved = false;
-        while mover.is_queued() && self.take(&(mover.clone() as TaskRef)) {
+        while mover.token().is_queued() && self.take(&(mover.clone() as TaskRef)) {
             mover.clone().run();
             moved = true;
         }

@@ -9,7 +9,7 @@ use super::super::push::PushHandle;
 use super::handle::ContextHandle;
 use super::inbox::{Letter, Waiter};
 use super::task::Context;
-use super::waits::Door;
+use super::waits::{Door, Node};
 
 /// The target takes no more events: it has ended or was told to. The event comes back.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,7 +30,7 @@ pub trait Target<T>: sealed::Target<T> {}
 impl<T, X: sealed::Target<T>> Target<T> for X {}
 
 pub(super) mod sealed {
-    use super::{Door, Refusal, TaskRef};
+    use super::{Door, Node, Refusal, TaskRef};
     use std::sync::Arc;
 
     /// What a target has to do.
@@ -44,8 +44,8 @@ pub(super) mod sealed {
         /// Takes an event, if there is room. Whoever is to be notified then.
         fn offer(&self, event: T) -> Result<Option<TaskRef>, (Refusal, T)>;
 
-        /// Registers `task` to be woken when there is room. `false`: there is now.
-        fn wait(&self, task: &TaskRef) -> bool;
+        /// Registers `task`, which is `node` among the waits, to be woken when there is room. `false`: there is now.
+        fn wait(&self, task: &TaskRef, node: Node) -> bool;
 
         fn door(&self) -> Arc<dyn Door>;
     }
@@ -64,8 +64,8 @@ impl<E: Send + Sync + 'static> sealed::Target<E> for ContextHandle<E> {
         self.0.offer(event)
     }
 
-    fn wait(&self, task: &TaskRef) -> bool {
-        self.0.inbox().wait(Waiter::Task(task.clone()))
+    fn wait(&self, task: &TaskRef, node: Node) -> bool {
+        self.0.inbox().wait(Waiter::Task(task.clone(), node))
     }
 
     fn door(&self) -> Arc<dyn Door> {
@@ -81,7 +81,7 @@ impl<E: Send + Sync + 'static> Context<E> {
             Ok(true) => Ok(Some(self.clone())),
             Ok(false) => Ok(None),
             Err((refusal, Letter::Own(event))) => Err((refusal, event)),
-            Err((_, Letter::Shared(_))) => unreachable!("it was put in as its own"),
+            Err(_) => unreachable!("it was put in as its own"),
         }
     }
 }
@@ -98,7 +98,7 @@ impl<T: Send + 'static> sealed::Target<T> for PushHandle<T> {
         self.offer_one(event).map(|()| None)
     }
 
-    fn wait(&self, task: &TaskRef) -> bool {
+    fn wait(&self, task: &TaskRef, _: Node) -> bool {
         self.wait_as(task)
     }
 
@@ -113,7 +113,7 @@ pub(super) trait Parcel: Send {
     fn send(&mut self) -> Sent;
 
     /// See [`sealed::Target::wait`].
-    fn wait(&self, task: &TaskRef) -> bool;
+    fn wait(&self, task: &TaskRef, node: Node) -> bool;
 
     fn door(&self) -> Arc<dyn Door>;
 }
@@ -153,8 +153,8 @@ impl<T: Send + 'static, X: sealed::Target<T> + Send + 'static> Parcel for Parcel
         }
     }
 
-    fn wait(&self, task: &TaskRef) -> bool {
-        self.target.wait(task)
+    fn wait(&self, task: &TaskRef, node: Node) -> bool {
+        self.target.wait(task, node)
     }
 
     fn door(&self) -> Arc<dyn Door> {

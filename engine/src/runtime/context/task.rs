@@ -17,15 +17,17 @@ use super::super::query::{QueryFailure, Status};
 use super::super::token::{Queue, Token};
 use super::handle::{ContextId, ContextStats, Terms};
 use super::handlers::Life;
-use super::inbox::{Inbox, Letter};
+use super::inbox::{Inbox, Letter, Waiter};
 use super::realm::Realm;
 use super::target::Sent;
 use super::turn::{ContextCx, Counted, End, Entry, Outbox, Run, Timers};
-use super::waits::{Door, Waits};
+use super::waits::{Door, Node, Waits};
 
 /// How long a run may take before others get their turn.
 const TURN: Duration = Duration::from_micros(500);
-/// So many events are handled between two looks at the clock.
+/// A stack with more room than this is given back when it is empty at the end of a run.
+const SMALL_STACK: usize = 8;
+/// So many events are handled between two looks at the clock, at most.
 const LOOK_EVERY: u64 = 64;
 
 const RUN: u8 = 0;
@@ -56,6 +58,12 @@ struct Held<E> {
     taken: VecDeque<Letter<E>>,
     outbox: Outbox,
     timers: Option<Box<Timers<E>>>,
+    /// The earliest time at which it is certain to be looked at.
+    armed: Option<Duration>,
+    /// Whether it is kept though nobody may be able to send to it.
+    kept: bool,
+    /// Its own code has ended it: it is over when what it has sent has gone.
+    ending: bool,
 }
 
 #[derive(Default)]
@@ -97,7 +105,16 @@ impl<E: Send + Sync + 'static> Context<E> {
         life: Box<dyn Life<E>>,
     ) -> Arc<Self> {
         let (stack, taken) = (Vec::new(), VecDeque::new());
-        let held = Held { life: Some(life), stack, taken, outbox: None, timers: None };
+        let held = Held {
+            life: Some(life),
+            stack,
+            taken,
+            outbox: None,
+            timers: None,
+            armed: None,
+            kept: false,
+            ending: false,
+        };
         Arc::new_cyclic(|this| Self {
             id,
             inbox: Inbox::new(capacity),
@@ -129,13 +146,15 @@ impl<E: Send + Sync + 'static> Context<E> {
                 self.fail(&run, format!("it routed an event more than {most} deep (`max_depth`)"));
             }
             Some(End::Failed(reason)) => self.fail(&run, reason.to_owned()),
-            Some(End::Wanted) | None => {}
+            None => {}
         }
         self.account(&run.counts);
-        if let Next::Over = next {
-            self.finish(&mut held);
-        } else {
-            self.arm(&mut held);
+        match next {
+            Next::Over => self.finish(&mut held),
+            _ => self.arm(&mut held),
+        }
+        if held.stack.capacity() > SMALL_STACK && held.stack.is_empty() {
+            held.stack = Vec::new();
         }
         drop(held);
         let queue = match next {
@@ -144,33 +163,38 @@ impl<E: Send + Sync + 'static> Context<E> {
             Next::Wait => self.token.wait(),
             Next::Over => Queue::No,
         };
+        Pool::tell(queue == Queue::No);
         if queue == Queue::Now {
-            run.notified.drain(..).for_each(|task| task.notify());
             Pool::offer(self.clone());
-        } else {
-            run.notified.drain(..).for_each(|task| task.notify_next());
         }
         run.counts.handled
     }
 
     fn work(self: &Arc<Self>, held: &mut Held<E>, run: &mut Run, budget: u64) -> Next {
         self.take_timers(held);
-        self.tell_time(held, run);
-        let mut started = None;
+        let (mut started, mut knows_time) = (None, false);
         loop {
             if self.wish() == CANCEL || run.end.is_some() {
                 return Next::Over;
             }
-            if held.outbox.is_some() && !self.send_on(held, run) {
+            if held.outbox.is_some() && !self.send_on(held) {
                 return Next::Wait;
             }
-            if run.counts.handled >= budget || self.is_time_up(run.counts.handled, &mut started) {
+            if held.ending {
+                return Next::Over;
+            }
+            if run.counts.handled >= budget || self.is_time_up(held, run, &mut started) {
                 return Next::Again;
             }
             let (depth, letter) = match held.stack.pop() {
                 Some(Entry::Routed(depth, event)) => (depth, Letter::Own(event)),
                 Some(Entry::Done(depth, letter)) => {
                     self.complete(held, run, depth, &letter);
+                    continue;
+                }
+                // Between two events and what they have routed: never within.
+                None if !std::mem::replace(&mut knows_time, true) => {
+                    self.tell_time(held, run);
                     continue;
                 }
                 None => match self.next_input(held, run) {
@@ -180,14 +204,19 @@ impl<E: Send + Sync + 'static> Context<E> {
                 },
             };
             // They need not wait until this one has handled its next event.
-            run.notified.drain(..).for_each(|task| task.notify());
+            Pool::tell(false);
             run.counts.handled += 1;
             self.handle(held, run, depth, letter);
         }
     }
 
-    fn is_time_up(&self, handled: u64, started: &mut Option<Duration>) -> bool {
-        if handled == 0 || !handled.is_multiple_of(LOOK_EVERY) || self.engine().workers() == 0 {
+    /// Looks at the clock after one event, two, four, and so on, then every so often.
+    #[inline]
+    fn is_time_up(&self, held: &Held<E>, run: &Run, started: &mut Option<Duration>) -> bool {
+        let handled = run.counts.handled;
+        let looks = handled.is_power_of_two() || handled.is_multiple_of(LOOK_EVERY);
+        let has_more = !held.stack.is_empty() || !held.taken.is_empty();
+        if handled == 0 || !looks || !has_more || self.engine().workers() == 0 {
             return false;
         }
         let now = self.engine().monotonic();
@@ -200,7 +229,9 @@ impl<E: Send + Sync + 'static> Context<E> {
             self.inbox.take(&mut held.taken);
         }
         let letter = held.taken.pop_front()?;
-        self.inbox.begun();
+        if !matches!(letter, Letter::Timed(_)) && self.inbox.begun() {
+            self.wake(self.inbox.woken());
+        }
         run.counts.input += 1;
         Some(letter)
     }
@@ -210,7 +241,7 @@ impl<E: Send + Sync + 'static> Context<E> {
         let base = held.stack.len();
         let (life, mut cx) = self.turn(held, run, depth);
         let is_awaited = life.handle(&letter, &mut cx);
-        held.stack[base..].reverse();
+        self.handled(held, run, base);
         if is_awaited {
             held.stack.insert(base, Entry::Done(depth, letter));
         }
@@ -220,7 +251,18 @@ impl<E: Send + Sync + 'static> Context<E> {
         let base = held.stack.len();
         let (life, mut cx) = self.turn(held, run, depth);
         life.completed(event, &mut cx);
+        self.handled(held, run, base);
+    }
+
+    /// Handlers have run, before which the stack held so much.
+    #[inline]
+    fn handled(&self, held: &mut Held<E>, run: &mut Run, base: usize) {
+        run.at = None;
         held.stack[base..].reverse();
+        if std::mem::take(&mut run.wants_end) {
+            held.ending = true;
+            self.wake(self.inbox.seal());
+        }
     }
 
     #[inline]
@@ -237,18 +279,18 @@ impl<E: Send + Sync + 'static> Context<E> {
 
     /// Sends what is in the outbox. `false`: some of it has to wait.
     #[cold]
-    fn send_on(&self, held: &mut Held<E>, run: &mut Run) -> bool {
-        let waits = self.waits();
+    fn send_on(&self, held: &mut Held<E>) -> bool {
+        let (waits, node) = (Waits::get(), self.node());
         while let Some(outbox) = &mut held.outbox
             && let Some(parcel) = outbox.front_mut()
         {
             match parcel.send() {
-                Sent::Arrived(task) => run.notified.extend(task),
-                Sent::Lost => run.counts.undelivered += 1,
+                Sent::Arrived(task) => task.into_iter().for_each(Pool::hold_back),
+                Sent::Lost => self.counts.add(|counts| &counts.undelivered, 1),
                 Sent::Full => {
                     // It waits for one at a time.
-                    waits.leave(self.id.0);
-                    if waits.enter(self.id.0, &parcel.door()) && parcel.wait(&self.task()) {
+                    waits.leave(node);
+                    if waits.enter(node, &parcel.door()) && parcel.wait(&self.task(), node) {
                         return false;
                     }
                     // There is room now.
@@ -258,7 +300,7 @@ impl<E: Send + Sync + 'static> Context<E> {
             outbox.pop_front();
         }
         held.outbox = None;
-        waits.leave(self.id.0);
+        waits.leave(node);
         true
     }
 
@@ -267,7 +309,7 @@ impl<E: Send + Sync + 'static> Context<E> {
         let Some(timers) = &mut held.timers else { return };
         let now = self.engine().monotonic();
         while let Some(event) = timers.pop_due(now) {
-            if self.inbox.put_anyway(Letter::Own(event)).is_none() {
+            if self.inbox.put_anyway(Letter::Timed(event)).is_none() {
                 self.counts.add(|counts| &counts.dropped, 1);
             }
         }
@@ -284,28 +326,30 @@ impl<E: Send + Sync + 'static> Context<E> {
         let base = held.stack.len();
         let (life, mut cx) = self.turn(held, run, 0);
         life.clock(now, &mut cx);
-        held.stack[base..].reverse();
+        self.handled(held, run, base);
     }
 
     /// Sees to it that the context is looked at when its next timer or pattern is due, and is not let go of
     /// before.
     fn arm(&self, held: &mut Held<E>) {
         let by_pattern = held.life.as_ref().and_then(|life| life.due());
-        if by_pattern.is_none() && held.timers.is_none() {
-            return;
-        }
         let by_pattern = by_pattern.map(|due| self.engine().monotonic_at(due));
-        let timers = held.timers.get_or_insert_default();
-        let Some(due) = timers.next().into_iter().chain(by_pattern).min() else {
-            held.timers = None;
-            return self.realm.release(self.id, &self.this);
-        };
-        let now = self.engine().monotonic();
-        if timers.armed.is_none_or(|armed| due < armed || armed <= now) {
-            if timers.armed.is_none() {
+        let by_timer = held.timers.as_ref().and_then(|timers| timers.next());
+        let due = by_timer.into_iter().chain(by_pattern).min();
+        if held.kept != due.is_some() {
+            held.kept = due.is_some();
+            if held.kept {
                 self.realm.keep(self.id, &self.this);
+            } else {
+                held.timers = None;
+                self.realm.release(self.id, &self.this);
             }
-            timers.armed = Some(due);
+        }
+        let Some(due) = due else { return };
+        // What was armed for something that is not to come any more still comes.
+        let now = self.engine().monotonic();
+        if held.armed.is_none_or(|armed| due < armed || armed <= now) {
+            held.armed = Some(due);
             let this: Weak<dyn Task> = self.this.clone();
             self.engine().arm(due, this);
         }
@@ -331,17 +375,19 @@ impl<E: Send + Sync + 'static> Context<E> {
         self.counts.add(|counts| &counts.routed, counted.routed);
         self.counts.add(|counts| &counts.enqueued, counted.enqueued);
         self.counts.add(|counts| &counts.sent, counted.sent);
-        self.counts.add(|counts| &counts.undelivered, counted.undelivered);
-        self.engine().record_taken(counted.handled);
+        self.engine().record_taken(counted.input);
     }
 
     /// The context is over: lets go of everything.
     fn finish(&self, held: &mut Held<E>) {
         let unsent = held.outbox.take();
         let (stack, taken) = (std::mem::take(&mut held.stack), std::mem::take(&mut held.taken));
-        let (timers, left) = (held.timers.take(), self.inbox.close());
+        let timers = held.timers.take();
+        let (left, woken) = self.inbox.close();
         let routed = stack.iter().filter(|entry| matches!(entry, Entry::Routed(..))).count();
-        self.counts.add(|counts| &counts.dropped, (routed + taken.len() + left.len()) as u64);
+        let timed = timers.as_ref().map_or(0, |timers| timers.len());
+        let dropped = routed + taken.len() + left.len() + timed;
+        self.counts.add(|counts| &counts.dropped, dropped as u64);
         let unsent_count = unsent.as_ref().map_or(0, |unsent| unsent.len());
         self.counts.add(|counts| &counts.undelivered, unsent_count as u64);
         let life = held.life.take();
@@ -355,11 +401,31 @@ impl<E: Send + Sync + 'static> Context<E> {
         for message in parts.into_iter().flatten() {
             tracing::warn!(context = %self.id, "panicked when dropped: {message}");
         }
-        self.waits().leave(self.id.0);
+        Waits::get().leave(self.node());
+        self.wake(woken);
         self.token.finish();
         self.outcome.lock().over = true;
         self.over.notify_all();
         self.realm.ended(self.id);
+    }
+
+    /// Wakes those who have waited for room.
+    #[cold]
+    fn wake(&self, waiters: Vec<Waiter>) {
+        for waiter in waiters {
+            match waiter {
+                Waiter::Task(task, node) => {
+                    Waits::get().leave_one(node, self.node());
+                    task.wake();
+                }
+                Waiter::Thread(parker) => parker.unpark(),
+                Waiter::Feed(feed) => feed.refill(),
+            }
+        }
+    }
+
+    pub(super) fn node(&self) -> Node {
+        Node::new(self.engine(), self.id.0)
     }
 
     fn task(&self) -> TaskRef {
@@ -394,27 +460,29 @@ impl<E: Send + Sync + 'static> Context<E> {
         self.terms.max_depth
     }
 
-    pub(super) fn is_queued(&self) -> bool {
-        self.token.name() == "queued"
-    }
-
     fn wish(&self) -> u8 {
         self.wish.load(Ordering::Acquire)
     }
 
     pub(super) fn drain(&self) {
         // First nothing more is let in: so a run that sees the wish and an empty inbox has seen it all.
-        self.inbox.seal();
-        self.wish.fetch_max(DRAIN, Ordering::AcqRel);
-        self.task_if_any();
+        let woken = self.inbox.seal();
+        self.wish_for(DRAIN);
+        self.wake(woken);
     }
 
     pub(super) fn cancel(&self) {
-        self.wish.fetch_max(CANCEL, Ordering::AcqRel);
-        self.task_if_any();
+        self.wish_for(CANCEL);
     }
 
-    fn task_if_any(&self) {
+    /// Wishes only grow, and how it ended is not changed afterwards.
+    fn wish_for(&self, wish: u8) {
+        let outcome = self.outcome.lock();
+        if outcome.over {
+            return;
+        }
+        self.wish.fetch_max(wish, Ordering::AcqRel);
+        drop(outcome);
         if let Some(task) = self.this.upgrade() {
             (task as TaskRef).wake();
         }
@@ -465,12 +533,6 @@ impl<E: Send + Sync + 'static> Context<E> {
     }
 }
 
-impl<E> Context<E> {
-    pub(super) fn waits(&self) -> &Waits {
-        self.realm.waits()
-    }
-}
-
 impl Counts {
     fn add(&self, counter: impl Fn(&Self) -> &AtomicU64, more: u64) {
         if more > 0 {
@@ -495,16 +557,18 @@ impl<E: Send + Sync + 'static> Task for Context<E> {
 }
 
 impl<E: Send + Sync + 'static> Door for Context<E> {
-    fn id(&self) -> u64 {
-        self.id.0
+    fn node(&self) -> Option<Node> {
+        Some(self.node())
     }
 
-    fn is_full(&self) -> bool {
-        self.inbox.is_full() && !self.inbox.is_closed()
+    fn keeps_waiting(&self) -> bool {
+        // Who is woken is not noted down any more.
+        true
     }
 
     fn grow(&self) {
-        let capacity = self.inbox.grow();
+        let (capacity, woken) = self.inbox.grow();
+        self.wake(woken);
         let name = self.terms.name(self.id);
         tracing::warn!(context = name, capacity, "waits in a circle: its inbox has grown");
         self.realm.warned();

@@ -5,11 +5,9 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
-
 use crate::time::Timestamp;
 
-use super::super::pool::TaskRef;
+use super::super::pool::Pool;
 use super::super::port::Refusal;
 use super::handle::{ContextBuilder, ContextHandle};
 use super::inbox::Letter;
@@ -35,13 +33,11 @@ pub struct TimerId {
 pub(super) struct Timers<E> {
     pending: BTreeMap<TimerId, E>,
     set: u64,
-    /// The earliest time at which the context is certain to be looked at.
-    pub armed: Option<Duration>,
 }
 
 impl<E> Default for Timers<E> {
     fn default() -> Self {
-        Self { pending: BTreeMap::new(), set: 0, armed: None }
+        Self { pending: BTreeMap::new(), set: 0 }
     }
 }
 
@@ -51,6 +47,10 @@ impl<E> Timers<E> {
         let id = TimerId { due, number: self.set };
         self.pending.insert(id, event);
         id
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
     }
 
     pub(super) fn next(&self) -> Option<Duration> {
@@ -80,19 +80,17 @@ pub struct ContextCx<'a, E> {
 /// What is known of a run of a context.
 #[derive(Default)]
 pub(super) struct Run {
-    /// Those who were sent something, having had nothing to do.
-    pub notified: SmallVec<[TaskRef; 4]>,
     /// The handler at work.
     pub at: Option<&'static Location<'static>>,
+    /// It has said that its context is to end.
+    pub wants_end: bool,
     pub end: Option<End>,
     pub counts: Counted,
 }
 
-/// How a context's own code has it end.
+/// Why a context cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It has said so.
-    Wanted,
     /// It has routed too deep.
     TooDeep,
     /// For this reason.
@@ -107,7 +105,6 @@ pub(super) struct Counted {
     pub routed: u64,
     pub enqueued: u64,
     pub sent: u64,
-    pub undelivered: u64,
 }
 
 impl<E> ContextCx<'_, E> {
@@ -133,8 +130,8 @@ impl<E: Send + Sync + 'static> ContextCx<'_, E> {
         self.stack.push(Entry::Routed(self.depth, event));
     }
 
-    /// Puts `event` at the end of the special queue, from which every public context gets it, this one
-    /// included if it is public.
+    /// Puts `event` at the end of the special queue, from which every public context that handles such events
+    /// gets it, this one included if it is public.
     pub fn enqueue(&mut self, event: E) {
         self.run.counts.enqueued += 1;
         let special = self.context.realm().special();
@@ -145,6 +142,9 @@ impl<E: Send + Sync + 'static> ContextCx<'_, E> {
     /// Puts `event` at the end of the input queue of `target`: a context, or the input of a query. Where there
     /// is no room it waits in this context's outbox, with all that is sent after it; the context's next event
     /// is handled when they have gone.
+    ///
+    /// Who had nothing to do begins when the event at hand has been handled, or this handler waits for
+    /// something of its engine. One that waits for anything else keeps them waiting.
     ///
     /// # Errors
     /// [`Ended`] with the event, if the target has ended or takes no more. A target that ends while the event
@@ -169,7 +169,7 @@ impl<E: Send + Sync + 'static> ContextCx<'_, E> {
             Some(_) => event,
             None => match target.offer(event) {
                 Ok(task) => {
-                    self.run.notified.extend(task);
+                    task.into_iter().for_each(Pool::hold_back);
                     return Ok(());
                 }
                 Err((Refusal::Closed, event)) => return Err(Ended(event)),
@@ -208,9 +208,9 @@ impl<E: Send + Sync + 'static> ContextCx<'_, E> {
         ContextHandle(self.context.clone())
     }
 
-    /// Ends this context when the present event's handlers have run. What it has routed and what waits is
-    /// dropped, and counted.
+    /// Ends this context when the present event's handlers have run, and what they have sent has gone. What it
+    /// has routed and what waits is dropped, and counted.
     pub fn end(&mut self) {
-        self.run.end.get_or_insert(End::Wanted);
+        self.run.wants_end = true;
     }
 }
