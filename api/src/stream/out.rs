@@ -5,6 +5,7 @@ use mizzle_engine::operator::Consumer;
 use mizzle_engine::plan::Shape;
 use mizzle_engine::runtime::{ChannelOp, Receiver, WhenFull, channel};
 use mizzle_engine::sink::{self, Collected, Sink, SinkOp};
+use mizzle_engine::situation::Act;
 
 use super::Stream;
 use crate::build::{Build, Closing};
@@ -59,6 +60,24 @@ impl<B: Build> Stream<B> {
         stream.graph.borrow_mut().close_segment(stream.draft, move |closing| {
             closing.assembler.sink();
             prepare(closing);
+            closing.sink(build, op, consumer);
+        });
+    }
+}
+
+impl<B, E> Stream<B>
+where
+    B: Build<Out = Act<E>>,
+    E: Send + 'static,
+{
+    /// Ends the stream at the action thread.
+    #[track_caller]
+    pub(super) fn act(self, capacity: usize, when_full: WhenFull) {
+        let stream = self.then("actions", Shape::Sink, |upstream, op| (upstream, op));
+        let (build, op) = stream.build;
+        stream.graph.borrow_mut().close_segment(stream.draft, move |closing| {
+            closing.assembler.sink();
+            let consumer = closing.assembler.actions::<E>(op, capacity, when_full);
             closing.sink(build, op, consumer);
         });
     }

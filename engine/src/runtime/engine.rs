@@ -11,6 +11,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Deadline, Mutex};
 use crate::time::{Clock, SystemClock, Timestamp};
 
+use super::actions::Actions;
 use super::assemble::Assembler;
 use super::chain::BATCH;
 use super::plans::Plans;
@@ -74,6 +75,7 @@ pub struct Shared {
     settings: Settings,
     pool: Arc<Pool>,
     timers: Arc<Timers>,
+    actions: Arc<Actions>,
     queries: DashMap<QueryId, Arc<QueryCore>>,
     plans: Plans,
     next_id: AtomicU64,
@@ -101,6 +103,10 @@ impl Default for Account {
 impl Shared {
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.pool
+    }
+
+    pub(super) fn actions(&self) -> &Arc<Actions> {
+        &self.actions
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -180,9 +186,9 @@ impl Engine {
         let accounts = (0..settings.workers).map(|_| Account::default()).collect();
         tracing::debug!(workers = settings.workers, "engine started");
         let (queries, plans, next_id) = (DashMap::new(), Plans::default(), AtomicU64::new(1));
-        Ok(Self {
-            shared: Arc::new(Shared { settings, pool, timers, queries, plans, next_id, accounts }),
-        })
+        let actions = Arc::default();
+        let shared = Shared { settings, pool, timers, actions, queries, plans, next_id, accounts };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// How many workers it has.
@@ -254,6 +260,7 @@ impl Drop for Engine {
         for query in &queries {
             query.wait();
         }
+        self.shared.actions.stop();
         self.shared.timers.stop();
         self.shared.pool.stop();
         tracing::debug!("engine stopped");
