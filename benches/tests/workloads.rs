@@ -37,6 +37,7 @@ fn flagged_a_seed_gives_one_checksum() {
         "diamond",
         "join",
         "pattern",
+        "situations",
         "pushed",
         "heavy",
     ] {

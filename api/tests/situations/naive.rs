@@ -367,7 +367,7 @@ impl<'a> Naive<'a> {
     }
 
     fn process(&mut self, event: Plain) {
-        self.steps += 1;
+        self.steps = self.steps.saturating_add(1);
         if self.runs_wild() {
             return;
         }
@@ -559,6 +559,11 @@ impl<'a> Naive<'a> {
         let cause = (now.accepted[0], arrival.clone());
         match of.form {
             FormOf::All | FormOf::Sequence => {
+                if now.candidates.iter().map(Vec::len).product::<usize>() > 5_000 {
+                    // So many would take long, and show no more than few.
+                    self.steps = usize::MAX;
+                    return;
+                }
                 let sets = self.sets(situation, &now.candidates);
                 let sets = sets
                     .into_iter()

@@ -195,7 +195,12 @@ where
         let place = match keys.find_hashed(hash, &key) {
             Some(place) => place,
             None if program.begins_nothing(of) => return,
-            None => keys.insert(hash, key, program.fresh(time)),
+            None => {
+                let mut lives = program.fresh(time);
+                // What is due at this very time comes before the event, though it makes the key known.
+                program.clock(&mut lives, room, (time, false));
+                keys.insert(hash, key, lives)
+            }
         };
         let lives = keys.at(place);
         program.event(lives, room, of, event);

@@ -148,6 +148,17 @@ fn a_time_that_opens_holds_for_keys_that_come_later() {
 }
 
 #[test]
+fn what_is_due_at_the_time_that_makes_a_key_known_comes_before_its_event() {
+    let of_type = LifespanType {
+        closers: vec![Closer { by: CloseBy::Event(of('x'), None, Which::First), discards: false }],
+        ..always()
+    };
+    let rules = set(vec![of_type], vec![situation('s', Form::At(at(5)), "")]);
+    assert_eq!(found(&rules, "     x |"), ["5: s()"]);
+    assert_eq!(found(&rules, "      x |"), [""; 0]);
+}
+
+#[test]
 fn a_restored_lifespan_goes_on_waiting() {
     let mut rule = situation('s', Form::After(us(60)), "a");
     rule.operands[0].overrides = Some(Named::new("always", Arc::new(|_| true)));
