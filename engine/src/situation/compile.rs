@@ -172,7 +172,8 @@ fn rule<E>(situation: &Situation<E>, place: u16, number: u16, span: &mut Span) -
     let names = situation.operands.iter().map(|operand| operand.name.clone()).collect();
     let mut types = HashSet::new();
     let overlaps = !situation.operands.iter().all(|operand| types.insert(operand.of));
-    Rule { span: place, deferred, places, names, tally, overlaps }
+    let retains = situation.operands.iter().any(|operand| operand.retain.is_some());
+    Rule { span: place, deferred, places, names, tally, overlaps, retains, is_heard: false }
 }
 
 impl<E> Program<E> {
@@ -207,10 +208,20 @@ impl<E> Program<E> {
         }
         let begins_with_all = self.opens_at || self.spans.iter().any(|span| span.starts);
         for reaction in &mut self.reactions {
+            // It was made because something reacts, or as a gap in the table.
+            reaction.is_some = !(reaction.mappings.is_empty()
+                && reaction.closers.is_empty()
+                && reaction.offers.is_empty()
+                && reaction.early_openers.is_empty()
+                && reaction.openers.is_empty());
             reaction.begins = begins_with_all
                 || !reaction.mappings.is_empty()
                 || !reaction.openers.is_empty()
                 || !reaction.early_openers.is_empty();
+        }
+        for (number, situation) in set.situations.iter().enumerate() {
+            let derives = situation.derives.as_ref().map(|(of, _)| *of);
+            self.rules[number].is_heard = derives.is_some_and(|of| !self.passes_over(of));
         }
     }
 

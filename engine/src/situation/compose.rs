@@ -1,6 +1,6 @@
 //! Putting candidates together: one for each operand.
 
-use super::detection::{Detection, Search};
+use super::detection::{Detection, Picked, Search};
 use super::life::Life;
 use super::program::Rule;
 use super::rule::{Form, Situation, Which};
@@ -48,6 +48,7 @@ impl<'a, E> Fill<'a, E> {
     #[inline]
     pub fn caused_by(&mut self, cause: u32, fixed: Option<usize>, accepted: u64) {
         (self.cause, self.fixed, self.accepted) = (cause, fixed, accepted);
+        // Of two the other one.
         if fixed == Some(self.last) {
             self.last = self.last.saturating_sub(1);
         }
@@ -57,10 +58,19 @@ impl<'a, E> Fill<'a, E> {
     #[inline]
     pub fn all(&self, picked: &mut Vec<u32>, combos: &mut Vec<u32>) {
         combos.clear();
-        picked.clear();
-        picked.resize(self.width, NIL);
+        if picked.len() != self.width {
+            picked.resize(self.width, NIL);
+        }
         if let Some(fixed) = self.fixed {
             picked[fixed] = self.cause;
+            if self.width == 2 && !self.rule.overlaps && !self.in_order {
+                let which = self.situation.operands[self.last].which();
+                let candidates = self.candidates(self.last);
+                if !candidates.is_empty() {
+                    self.fill_last(self.last, which, candidates, picked, combos);
+                }
+                return;
+            }
             let missing = |operand: usize| operand != fixed && self.candidates(operand).is_empty();
             if (0..self.width).any(missing) {
                 return;
@@ -153,10 +163,7 @@ impl<'a, E> Fill<'a, E> {
                         since: self.life.since,
                         time: self.time,
                     };
-                    match which {
-                        Which::Last => when.find_last(&mut search, candidates),
-                        Which::First | Which::Each => when.find(&mut search, candidates),
-                    }
+                    when.find(&mut search, candidates, which == Which::Last)
                 }
             };
             let Some(place) = place else { return found };
@@ -171,12 +178,12 @@ impl<'a, E> Fill<'a, E> {
     }
 
     /// All operands are filled: whether the condition holds.
-    fn complete(&self, picked: &[u32], combos: &mut Vec<u32>) -> bool {
+    fn complete(&self, picked: &mut [u32], combos: &mut Vec<u32>) -> bool {
         let holds = self.situation.when.as_ref().is_none_or(|when| {
             when.call.holds(&Detection {
                 store: self.store,
                 names: &self.rule.names,
-                picked,
+                picked: Picked::new(picked),
                 filled: None,
                 opener: self.life.opener,
                 since: self.life.since,

@@ -1,5 +1,6 @@
 //! What conditions and expressions are shown.
 
+use std::cell::Cell;
 use std::ops::Index;
 use std::sync::Arc;
 
@@ -24,12 +25,22 @@ impl<'a, E> Open<'a, E> {
     }
 }
 
+/// Places of events, of which one changes while a search goes on.
+#[derive(Clone, Copy)]
+pub(super) struct Picked<'a>(&'a [Cell<u32>]);
+
+impl<'a> Picked<'a> {
+    pub fn new(places: &'a mut [u32]) -> Self {
+        Self(Cell::from_mut(places).as_slice_of_cells())
+    }
+}
+
 /// A situation that is, or may be, detected.
 pub struct Detection<'a, E> {
     pub(super) store: &'a Store<E>,
     pub(super) names: &'a [Option<Arc<str>>],
     /// The places of its events.
-    pub(super) picked: &'a [u32],
+    pub(super) picked: Picked<'a>,
     /// Which operand each of them fills, where that is not their order.
     pub(super) filled: Option<&'a [u8]>,
     pub(super) opener: u32,
@@ -58,18 +69,18 @@ impl<'a, E> Detection<'a, E> {
 
     /// How many events it has.
     pub fn len(&self) -> usize {
-        self.picked.len()
+        self.picked.0.len()
     }
 
     /// Whether it has no event.
     pub fn is_empty(&self) -> bool {
-        self.picked.is_empty()
+        self.picked.0.is_empty()
     }
 
     /// Its events: when joining in the order of the operands, when counting as they arrived.
     pub fn events(&self) -> impl DoubleEndedIterator<Item = &'a E> + ExactSizeIterator {
         let store = self.store;
-        self.picked.iter().map(move |&at| store.at(at))
+        self.picked.0.iter().map(move |at| store.at(at.get()))
     }
 
     /// The first of its events.
@@ -101,7 +112,7 @@ impl<E> Index<usize> for Detection<'_, E> {
 
     #[inline(always)]
     fn index(&self, position: usize) -> &E {
-        self.store.at(self.picked[position])
+        self.store.at(self.picked.0[position].get())
     }
 }
 
@@ -130,20 +141,36 @@ pub struct Search<'a, E> {
 }
 
 impl<E> Search<'_, E> {
-    /// What there is when `candidate` is put where an event is missing.
+    /// Looks with `holds` for the first, or the last, of `candidates` that can be put where an event is missing.
     #[inline(always)]
-    fn with(&mut self, candidate: u32) -> Detection<'_, E> {
-        self.picked[self.missing] = candidate;
-        Detection {
+    fn through(
+        &mut self,
+        candidates: &[u32],
+        last: bool,
+        holds: impl Fn(&Detection<'_, E>) -> bool,
+    ) -> Option<usize> {
+        let picked = Picked::new(self.picked);
+        let missing = &picked.0[self.missing];
+        let detection = Detection {
             store: self.store,
             names: self.names,
-            picked: self.picked,
+            picked,
             filled: None,
             opener: self.opener,
             since: self.since,
             time: self.time,
             value: 0.0,
+        };
+        let mut n = 0;
+        while n < candidates.len() {
+            let place = if last { candidates.len() - 1 - n } else { n };
+            missing.set(candidates[place]);
+            if holds(&detection) {
+                return Some(place);
+            }
+            n += 1;
         }
+        None
     }
 }
 
@@ -153,24 +180,16 @@ pub trait Judge<E>: Send + Sync {
     /// Whether it holds.
     fn holds(&self, detection: &Detection<'_, E>) -> bool;
 
-    /// The first of `candidates` with which it holds.
-    fn find(&self, search: &mut Search<'_, E>, candidates: &[u32]) -> Option<usize>;
-
-    /// The last of `candidates` with which it holds.
-    fn find_last(&self, search: &mut Search<'_, E>, candidates: &[u32]) -> Option<usize>;
+    /// The first of `candidates` with which it holds, or the last.
+    fn find(&self, search: &mut Search<'_, E>, candidates: &[u32], last: bool) -> Option<usize>;
 }
 
 impl<E, F: Fn(&Detection<'_, E>) -> bool + Send + Sync> Judge<E> for F {
-    #[inline]
     fn holds(&self, detection: &Detection<'_, E>) -> bool {
         self(detection)
     }
 
-    fn find(&self, search: &mut Search<'_, E>, candidates: &[u32]) -> Option<usize> {
-        candidates.iter().position(|&candidate| self(&search.with(candidate)))
-    }
-
-    fn find_last(&self, search: &mut Search<'_, E>, candidates: &[u32]) -> Option<usize> {
-        candidates.iter().rposition(|&candidate| self(&search.with(candidate)))
+    fn find(&self, search: &mut Search<'_, E>, candidates: &[u32], last: bool) -> Option<usize> {
+        search.through(candidates, last, self)
     }
 }

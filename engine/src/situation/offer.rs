@@ -1,7 +1,7 @@
 //! A situation in a lifespan: what an event, a due time or the lifespan's end is to it.
 
 use super::compose::Fill;
-use super::detection::Detection;
+use super::detection::{Detection, Picked};
 use super::life::{Life, Ring, Tally};
 use super::lives::Room;
 use super::program::{Program, Rule, Source};
@@ -306,6 +306,9 @@ impl<'a, E: Clone> Here<'a, E> {
 
     /// The situation is detected with some events, if its condition holds of them. Whether it does.
     pub fn tell(&mut self, life: &Life, picked: &[u32], value: f64) -> bool {
+        // It has one event, or none.
+        let mut place = picked.first().copied().unwrap_or(NIL);
+        let picked = Picked::new(&mut std::slice::from_mut(&mut place)[..picked.len()]);
         let (store, names) = (&*self.store, &*self.rule.names);
         let (opener, since, time) = (life.opener, life.since, self.time);
         let detection =
@@ -326,8 +329,8 @@ impl<'a, E: Clone> Here<'a, E> {
     #[inline]
     pub fn say(&mut self, value: E) {
         let (of, _) = self.situation.derives.as_ref().expect("a situation derives an event");
-        let (program, source) = (self.program, Source(u32::from(self.number)));
-        let told = Tell { program, source, of: *of, action: self.situation.action.as_ref() };
+        let (source, is_heard) = (Source(u32::from(self.number)), self.rule.is_heard);
+        let told = Tell { source, of: *of, is_heard, action: self.situation.action.as_ref() };
         told.tell(self.store, self.room, self.time, value);
     }
 
@@ -355,7 +358,7 @@ impl<'a, E: Clone> Here<'a, E> {
         let detection = Detection {
             store: self.store,
             names: &self.rule.names,
-            picked: &picked,
+            picked: Picked::new(&mut picked),
             filled: Some(&filled),
             opener: life.opener,
             since: life.since,
@@ -443,19 +446,25 @@ impl<'a, E: Clone> Here<'a, E> {
     /// What joins when an event comes: the detections that contain it.
     #[inline]
     fn join(&mut self, life: &mut Life, accepted: u64, cause: u32) {
-        let is_last = accepted >> (self.situation.operands.len() - 1) == 1;
+        let width = self.situation.operands.len();
+        if width == 1 && !self.rule.deferred {
+            // Alone it is all there is, and is not kept.
+            self.tell(life, &[cause], 0.0);
+            return;
+        }
+        let is_last = accepted >> (width - 1) == 1;
         let in_order = matches!(self.situation.form, Form::Sequence);
         let mut consumed = false;
         if !self.rule.deferred && (is_last || !in_order) {
             let fixed = if in_order {
-                Some(self.situation.operands.len() - 1)
+                Some(width - 1)
             } else {
                 (accepted.count_ones() == 1).then(|| accepted.trailing_zeros() as usize)
             };
             consumed = self.compose(life, fixed, accepted, cause);
         }
         if !consumed {
-            for operand in 0..self.situation.operands.len() as u8 {
+            for operand in 0..width as u8 {
                 if accepted >> operand & 1 == 1 {
                     self.keep(life, operand, cause);
                 }
@@ -464,6 +473,7 @@ impl<'a, E: Clone> Here<'a, E> {
     }
 
     /// Detects what can be put together with `cause`, and consumes what was used. Whether that includes it.
+    #[inline]
     fn compose(
         &mut self,
         life: &mut Life,
@@ -484,14 +494,15 @@ impl<'a, E: Clone> Here<'a, E> {
 
     /// Tells each of the combinations that were found.
     fn tell_combos(&mut self, life: &Life) {
-        let combos = std::mem::take(&mut self.room.combos);
+        let mut combos = std::mem::take(&mut self.room.combos);
         // Of an absence the second operand has no event.
         let width = if matches!(self.situation.form, Form::Unless) {
             1
         } else {
             self.situation.operands.len()
         };
-        for picked in combos.chunks_exact(width) {
+        for picked in combos.chunks_exact_mut(width) {
+            let picked = Picked::new(picked);
             let (store, names) = (&*self.store, &*self.rule.names);
             let (opener, since, time) = (life.opener, life.since, self.time);
             let detection =
@@ -507,21 +518,22 @@ impl<'a, E: Clone> Here<'a, E> {
         let combos = std::mem::take(&mut self.room.combos);
         let mut consumed = false;
         let width = self.situation.operands.len();
-        for (n, &at) in combos.iter().enumerate() {
-            let operand = n % width;
-            if self.retains(operand as u8, at) {
-                continue;
-            }
-            if at == cause {
-                consumed = true;
-                continue;
-            }
-            for (other, place) in self.rule.places.iter().enumerate() {
-                if (other == operand || self.rule.overlaps)
-                    && let Some(ring) = place.ring
-                    && life.rings[usize::from(ring)].remove(at)
-                {
-                    self.room.used.push(at);
+        for set in combos.chunks_exact(width) {
+            for (operand, &at) in set.iter().enumerate() {
+                if self.rule.retains && self.retains(operand as u8, at) {
+                    continue;
+                }
+                if at == cause {
+                    consumed = true;
+                    continue;
+                }
+                for (other, place) in self.rule.places.iter().enumerate() {
+                    if (other == operand || self.rule.overlaps)
+                        && let Some(ring) = place.ring
+                        && life.rings[usize::from(ring)].remove(at)
+                    {
+                        self.room.used.push(at);
+                    }
                 }
             }
         }

@@ -53,6 +53,10 @@ pub(super) struct Rule {
     pub tally: Option<u16>,
     /// Whether an event may be a candidate of several operands.
     pub overlaps: bool,
+    /// Whether one of its candidates may stay when it has been used.
+    pub retains: bool,
+    /// Whether something reacts to the event that it is.
+    pub is_heard: bool,
 }
 
 /// Where an operand's candidates are.
@@ -77,16 +81,8 @@ pub(super) struct Reaction {
     pub openers: Vec<(u16, SmallVec<[u16; 4]>)>,
     /// Whether something may come of it for a key of which nothing is known.
     pub begins: bool,
-}
-
-impl Reaction {
-    pub fn is_none(&self) -> bool {
-        self.mappings.is_empty()
-            && self.closers.is_empty()
-            && self.offers.is_empty()
-            && self.early_openers.is_empty()
-            && self.openers.is_empty()
-    }
+    /// Whether there is anything.
+    pub is_some: bool,
 }
 
 impl<E> Form<E> {
@@ -148,7 +144,7 @@ impl<E> Program<E> {
 
     #[inline(always)]
     pub(super) fn reaction(&self, of: TypeId) -> Option<&Reaction> {
-        self.reactions.get(usize::from(of)).filter(|reaction| !reaction.is_none())
+        self.reactions.get(usize::from(of)).filter(|reaction| reaction.is_some)
     }
 
     #[inline(always)]

@@ -226,6 +226,16 @@ fn a_condition_looks_for_the_first_or_the_last_that_fits() {
 }
 
 #[test]
+fn a_detection_contains_what_caused_it_though_others_would_do() {
+    let mut rule = situation('s', Form::All, "aa");
+    rule.operands.iter_mut().for_each(|operand| {
+        operand.retain = Some(Named::new("always", Arc::new(|_| true)));
+    });
+    let mut key = Key::new(program(always(), vec![rule]));
+    assert_eq!(key.take("aaa"), ["s(a1 a2)", "s(a1 a3)"]);
+}
+
+#[test]
 fn retained_candidates_of_absolute_first_stay_the_only_ones() {
     let mut rule = situation('s', Form::All, "ab");
     (rule.operands[0].which, rule.operands[0].scope) = (Some(Which::First), Some(Scope::Absolute));

@@ -88,7 +88,8 @@ impl<E: Clone> Turn<'_, E> {
             };
             let value = (express.call)(event);
             let source = Source(program.set.situations.len() as u32 + u32::from(number));
-            let told = Tell { program, source, of: *derived, action: mapping.action.as_ref() };
+            let is_heard = !program.passes_over(*derived);
+            let told = Tell { source, of: *derived, is_heard, action: mapping.action.as_ref() };
             told.tell(&mut self.lives.store, self.room, self.time, value);
         }
     }
@@ -286,17 +287,19 @@ impl<E: Clone> Turn<'_, E> {
     }
 
     /// The closure is complete: what was said is given, the events that nothing holds go.
+    #[inline]
     pub fn close(&mut self) {
         let Room { said, said_by, steps, closure, .. } = &mut *self.room;
         *steps = 0;
+        let now = *closure;
+        *closure = closure.wrapping_add(1);
         if said.is_empty() {
             return;
         }
-        *closure = closure.wrapping_add(1);
         let store = &mut self.lives.store;
         for Told { by, at, value } in said.drain(..) {
             let value = value.or_else(|| store.take(at)).unwrap_or_else(|| store.at(at).clone());
-            said_by.push(Said { by, closure: *closure, time: self.time, value });
+            said_by.push(Said { by, closure: now, time: self.time, value });
         }
     }
 }
@@ -312,9 +315,10 @@ pub(super) fn release<E>(store: &mut Store<E>, life: &Life) {
 
 /// Says that a rule has made an event.
 pub(super) struct Tell<'a, E> {
-    pub program: &'a Program<E>,
     pub source: Source,
     pub of: TypeId,
+    /// Whether something reacts to it.
+    pub is_heard: bool,
     pub action: Option<&'a Action<E>>,
 }
 
@@ -325,8 +329,14 @@ impl<E: Clone> Tell<'_, E> {
         if let Some(action) = self.action {
             room.acts.push(Act { action: action.clone(), event: value.clone() });
         }
-        if self.program.passes_over(self.of) {
-            room.said.push(Told { by: self.source, at: NIL, value: Some(value) });
+        if !self.is_heard {
+            // Behind what is held no longer than this closure, or with nothing before it in the store.
+            if room.said.is_empty() {
+                let (by, closure) = (self.source, room.closure);
+                room.said_by.push(Said { by, closure, time, value });
+            } else {
+                room.said.push(Told { by: self.source, at: NIL, value: Some(value) });
+            }
         } else {
             let at = store.admit(time, value);
             room.pending.push((self.of, at));
