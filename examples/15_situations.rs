@@ -138,7 +138,7 @@ fn chain(orders: &Arc<Mutex<Vec<String>>>) -> Situations<Event> {
     Situations::new(Event::kind)
         .lifespan(watched)
         .stateless(
-            StatelessRule::new("ask to track", Kind::Trigger)
+            StatelessRule::<Event>::new("ask to track", Kind::Trigger)
                 .derives(Kind::TrackRequest, |event| Event::TrackRequest {
                     target: event.target(),
                 }),
@@ -216,11 +216,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|event| event.1)
         .share();
 
-    let alerts = events.stream().situations(alerts()).collect();
+    let alerts = events.clone().situations(alerts()).collect();
 
     let orders = Arc::default();
     let found = events
-        .stream()
         .key_by(Event::target)
         .situations(chain(&orders))
         .actions(100, WhenFull::Wait)
