@@ -239,7 +239,10 @@ fn at_cap(oldest: bool) -> AtCap {
 
 fn operand_of(of: &OperandOf) -> Operand<Plain> {
     let (threshold, mut result) = (of.threshold, operand(of.of));
-    result = result.threshold(move |event: &Plain| threshold.holds(event));
+    // Left out it is as if it always held, and may go another way.
+    if !matches!(threshold, Is::Any) {
+        result = result.threshold(move |event: &Plain| threshold.holds(event));
+    }
     result = match of.which {
         Which::First => result,
         Which::Last => result.last(),

@@ -223,6 +223,18 @@ impl<E> Program<E> {
             let derives = situation.derives.as_ref().map(|(of, _)| *of);
             self.rules[number].is_heard = derives.is_some_and(|of| !self.passes_over(of));
         }
+        let (rules, situations) = (&self.rules, &set.situations);
+        let is_quick = |(number, operands): &(u16, SmallVec<[u8; 4]>)| {
+            let number = usize::from(*number);
+            rules[number].is_quick(&situations[number], usize::from(operands[0]))
+        };
+        for reaction in &mut self.reactions {
+            reaction.is_quick = reaction.mappings.is_empty()
+                && reaction.closers.is_empty()
+                && reaction.early_openers.is_empty()
+                && reaction.openers.is_empty()
+                && reaction.offers.iter().all(is_quick);
+        }
     }
 
     fn reaction_mut(&mut self, of: TypeId) -> &mut Reaction {

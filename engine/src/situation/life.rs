@@ -88,9 +88,14 @@ impl Ring {
     /// Takes out the one at place `at` of the store, if it is here.
     #[inline]
     pub fn remove(&mut self, at: u32) -> bool {
-        let Some(place) = self.as_slice().iter().position(|&other| other == at) else {
-            return false;
-        };
+        let place = self.as_slice().iter().position(|&other| other == at);
+        place.is_some_and(|place| self.take(place) == at)
+    }
+
+    /// Takes out that which is behind `place` others.
+    #[inline]
+    pub fn take(&mut self, place: usize) -> u32 {
+        let at = self.as_slice()[place];
         if place == 0 {
             self.pop_first();
         } else if place < self.len() / 2 {
@@ -100,7 +105,7 @@ impl Ring {
         } else {
             self.items.remove(self.gone as usize + place);
         }
-        true
+        at
     }
 
     /// Keeps those for which `stays` holds.

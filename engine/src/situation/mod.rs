@@ -9,6 +9,7 @@ mod life;
 mod lives;
 mod offer;
 mod program;
+mod quick;
 pub mod rule;
 mod store;
 #[cfg(test)]

@@ -83,6 +83,8 @@ pub(super) struct Reaction {
     pub begins: bool,
     /// Whether there is anything.
     pub is_some: bool,
+    /// Whether the short way serves all that there is.
+    pub is_quick: bool,
 }
 
 impl<E> Form<E> {

@@ -37,6 +37,10 @@ impl<E: Clone> Program<E> {
         of: TypeId,
         Event { time, value }: Event<E>,
     ) {
+        let Some(reaction) = self.reaction(of) else { return };
+        if reaction.is_quick {
+            return self.event_quickly(lives, room, reaction, (time, value));
+        }
         let at = lives.store.admit(time, value);
         let mut turn = Turn { program: self, lives, room, time, ending: false };
         turn.enter(of, at);
