@@ -108,16 +108,19 @@ fn what_is_too_much_is_dropped_and_counted() {
             does.lock().unwrap().push(thing.1);
         });
         let query = Query::new("acts");
-        let found = query
-            .source("things", source::events(things(1_000)))
-            .situations(rules)
-            .actions(3, when_full)
-            .collect();
+        let (events, stream) = query.push_source("things", |event: &Event<Thing>| event.time);
+        let found =
+            stream.map(|event| event.value).situations(rules).actions(3, when_full).collect();
         let handle = engine.submit(query).unwrap();
+        for event in things(1_000) {
+            events.push(event).unwrap();
+        }
+        // The stream stays open: at its end the chain waits for its actions, and tells its counts afterwards.
         eventually("all that is found", || found.values().len() == 1_000);
         let out = || total(&handle, |stats| stats.dropped);
         eventually("most are dropped", || out() >= 990);
         door.open();
+        drop(events);
         completed(&handle);
         let done = done.lock().unwrap();
         assert_eq!(done.len() as u64 + out(), 1_000);
