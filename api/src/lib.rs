@@ -6,6 +6,7 @@ mod engine;
 pub mod pattern;
 mod query;
 mod shared_source;
+pub mod situation;
 pub mod stream;
 
 pub use build::Build;

@@ -181,6 +181,16 @@ impl Graph {
         });
     }
 
+    /// Refuses the query for `op`, unless that is [settled](Self::settle) before it is submitted.
+    pub(crate) fn refuse_unless_settled(&mut self, op: OpId, reason: &'static str) {
+        self.checks.push((op, Box::new(move |_| Err(reason.to_owned()))));
+    }
+
+    /// What `op` was to be refused for is settled.
+    pub(crate) fn settle(&mut self, op: OpId) {
+        self.checks.retain(|(other, _)| *other != op);
+    }
+
     /// The number of a new segment that starts with or behind the operator `last`.
     pub(crate) fn open_segment(&mut self, last: OpId, duty: Duty) -> usize {
         self.segments.push(Slot { last, duty, continued: false, closed: None });

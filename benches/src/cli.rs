@@ -45,6 +45,9 @@ pub struct Args {
     /// How late events may come, in milliseconds, where the workload is about that.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u64).range(..=86_400_000))]
     disorder: u64,
+    /// Candidates that are held, in percent of those that may be: 100; `situations` measures all from 10 to 100.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=100))]
+    occupancy: u64,
     /// Events per second, where they are sent at a rate.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     rate: u64,
@@ -122,6 +125,7 @@ impl Args {
             batch: self.batch as usize,
             in_order: !self.unordered,
             disorder: Duration::from_millis(self.disorder),
+            occupancy: self.occupancy as usize,
             rate: self.rate,
             seed: self.seed,
             repeat: self.repeat as usize,
@@ -140,11 +144,8 @@ impl Args {
             Ok(self.print(report)?)
         };
         let setting = self.setting();
-        let mut each = |workload| tell(&measure(workload, &setting)?);
         let measured = match &self.workload {
-            Choice::Some(workloads) => {
-                workloads.iter().try_for_each(|workload| each(workload)).map(|()| Vec::new())
-            }
+            Choice::Some(workloads) => each(workloads, &setting, &mut tell).map(|()| Vec::new()),
             Choice::Sweep => Sweep::new(setting, &mut tell).run(),
         };
         let charts = match measured {
@@ -171,6 +172,35 @@ impl Args {
     }
 }
 
+/// Measures workloads one after another.
+fn each(
+    workloads: &[&Workload],
+    setting: &Setting,
+    tell: &mut impl FnMut(&Report) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    for workload in workloads {
+        tell(&measure(workload, setting)?)?;
+    }
+    if let [Workload { name: "situations", .. }] = workloads {
+        by_occupancy(setting, tell)?;
+    }
+    Ok(())
+}
+
+/// Situations by how many candidates are held, and by which event completes one.
+fn by_occupancy(
+    setting: &Setting,
+    tell: &mut impl FnMut(&Report) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    for name in ["situations-trigger", "situations-track"] {
+        let workload = Workload::named(name).expect("it is a workload");
+        for occupancy in (10..=100).step_by(10) {
+            tell(&measure(workload, &Setting { occupancy, ..setting.clone() })?)?;
+        }
+    }
+    Ok(())
+}
+
 fn line(report: &Report) -> String {
     let mut line = format!(
         "{:<16} {:>6.1} M events/s of CPU time   {:>6.1} M events/s   workers {}   {}   checksum {}",
@@ -181,6 +211,10 @@ fn line(report: &Report) -> String {
         if report.in_order { "in order" } else { "unordered" },
         report.checksum,
     );
+    if let Some(percent) = report.occupancy_percent {
+        let nanos = 1e9 / report.events_per_cpu_s;
+        line.push_str(&format!("\n{:<16} {percent:>3} % occupied: {nanos:.1} ns an event", ""));
+    }
     if let (Some(queries), Some(bytes)) = (report.queries, report.bytes_per_query) {
         line.push_str(&format!("\n{:<16} {queries} queries of {bytes:.0} bytes each", ""));
     }

@@ -64,6 +64,9 @@ pub struct Report {
     pub baseline_latency_us: Option<Latency>,
     /// How late events may come, where the workload is about that.
     pub disorder_ms: u64,
+    /// How many candidates are held, in percent of those that may be, where the workload is about that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occupancy_percent: Option<usize>,
     /// Late events.
     pub late: u64,
     /// What the results come to; the hand-written program comes to the same.
@@ -248,6 +251,7 @@ fn report(
         latency_us: latency(&runs),
         baseline_latency_us: latency(baselines),
         disorder_ms: setting.disorder.as_millis() as u64,
+        occupancy_percent: workload.name.starts_with("situations-").then_some(setting.occupancy),
         late: outcome.late,
         checksum: format!("{:016x}", outcome.checksum),
         workers: setting.workers,

@@ -14,6 +14,7 @@ fn setting(workers: usize) -> Setting {
         batch: 64,
         in_order: true,
         disorder: Duration::from_millis(2),
+        occupancy: 100,
         rate: 200_000,
         seed: 7,
         repeat: 1,
@@ -36,6 +37,7 @@ fn flagged_a_seed_gives_one_checksum() {
         "diamond",
         "join",
         "pattern",
+        "situations",
         "pushed",
         "heavy",
     ] {

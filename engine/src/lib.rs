@@ -6,6 +6,7 @@ pub mod operator;
 pub mod plan;
 pub mod runtime;
 pub mod sink;
+pub mod situation;
 pub mod source;
 pub mod state;
 pub mod sync;

@@ -7,6 +7,7 @@ use mizzle_engine::runtime::{
     ChannelOp, ContextHandle, ContextOp, Feed, Receiver, WhenFull, channel,
 };
 use mizzle_engine::sink::{self, Collected, Sink, SinkOp};
+use mizzle_engine::situation::Act;
 
 use super::Stream;
 use crate::build::{Build, Closing};
@@ -101,6 +102,24 @@ impl<B: Build> Stream<B> {
         stream.graph.borrow_mut().close_segment(stream.draft, move |closing| {
             closing.assembler.sink();
             prepare(closing);
+            closing.sink(build, op, consumer);
+        });
+    }
+}
+
+impl<B, E> Stream<B>
+where
+    B: Build<Out = Act<E>>,
+    E: Send + 'static,
+{
+    /// Ends the stream at the action thread.
+    #[track_caller]
+    pub(super) fn act(self, capacity: usize, when_full: WhenFull) {
+        let stream = self.then("actions", Shape::Sink, |upstream, op| (upstream, op));
+        let (build, op) = stream.build;
+        stream.graph.borrow_mut().close_segment(stream.draft, move |closing| {
+            closing.assembler.sink();
+            let consumer = closing.assembler.actions::<E>(op, capacity, when_full);
             closing.sink(build, op, consumer);
         });
     }

@@ -11,6 +11,7 @@ mod pattern;
 mod pushed;
 mod queries;
 mod separate;
+mod situations;
 mod union;
 mod window;
 
@@ -56,6 +57,8 @@ pub struct Setting {
     pub in_order: bool,
     /// How late events may come, where the workload is about that.
     pub disorder: Duration,
+    /// How many candidates are held, in percent of those that may be, where the workload is about that.
+    pub occupancy: usize,
     /// Events per second, where they are sent at a rate.
     pub rate: u64,
     /// What the data is made from.
@@ -183,6 +186,9 @@ pub const WORKLOADS: &[Workload] = &[
     diamond::DIAMOND,
     join::JOIN,
     pattern::PATTERN,
+    situations::SITUATIONS,
+    situations::BY_TRIGGER,
+    situations::BY_TRACK_DATA,
     pushed::PUSHED,
     heavy::HEAVY,
     latency::LATENCY,

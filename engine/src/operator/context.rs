@@ -109,7 +109,7 @@ pub struct Counters {
     pub dropped: u64,
     /// Events that failed: their result does not fit its type, or their panic was skipped.
     pub failed: u64,
-    /// Partial matches of patterns that were dropped at a cap.
+    /// Partial matches of patterns, lifespans and candidates of situations that were dropped or refused at a cap.
     pub given_up: u64,
     /// Events that left the chain, to other chains and to sinks.
     pub out: u64,

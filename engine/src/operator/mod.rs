@@ -9,6 +9,7 @@
 //! The elements on every edge follow the grammar `(Event | Watermark)* End?`; watermarks never go
 //! back, and no event that is not late is earlier than the last watermark.
 
+mod alarms;
 mod apply;
 mod branch;
 mod context;
@@ -16,6 +17,7 @@ mod link;
 mod pattern;
 mod process;
 mod processing_time;
+mod situations;
 mod stateless;
 mod window;
 
@@ -31,6 +33,9 @@ pub(crate) use context::{Lasting, contained, panic_message};
 pub use link::Linked;
 pub use pattern::{Nowhere, PatternMatch, PatternState, Select};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
+pub use situations::{
+    Closure, OneByOne, Reporting, SituationMatch, SituationState, SteeredSituations, Together,
+};
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{
     Aligned, AlignedState, AlignedWindow, Between, Bounds, Calendar, CountWindows, Counted,

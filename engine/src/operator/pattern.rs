@@ -1,6 +1,5 @@
 //! The operator that looks for a pattern among the events of each key.
 
-mod alarms;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -9,7 +8,7 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-use self::alarms::{Alarm, Alarms};
+use super::alarms::{Alarm, Alarms};
 use super::{Consumer, Cx, OpId, earlier};
 use crate::cep::{Bound, Dropped, Facts, Found, Matches, Program, Room, after};
 use crate::event::Event;

@@ -265,7 +265,7 @@ impl<T: Send + 'static> Consumer<T> for ChannelOp<T> {
                 batch.clear();
                 all
             } else {
-                queue.accept(batch, shared.capacity, shared.when_full)
+                accept(&mut queue.events, batch, shared.capacity, shared.when_full)
             };
             drop(queue);
             shared.arrived.notify_all();
@@ -285,28 +285,31 @@ impl<T: Send + 'static> Consumer<T> for ChannelOp<T> {
     }
 }
 
-impl<T> Queue<T> {
-    /// Takes a batch in as `when_full` says; how many events were dropped for it.
-    fn accept(&mut self, batch: &mut Vec<Event<T>>, capacity: usize, when_full: WhenFull) -> usize {
-        let over = (self.events.len() + batch.len()).saturating_sub(capacity);
-        match when_full {
-            // A batch that was begun is accepted; the next one waits.
-            WhenFull::Wait => {
-                self.events.extend(batch.drain(..));
-                0
-            }
-            WhenFull::DropNewest => {
-                let kept = batch.len().saturating_sub(over);
-                self.events.extend(batch.drain(..kept));
-                let dropped = batch.len();
-                batch.clear();
-                dropped
-            }
-            WhenFull::DropOldest => {
-                self.events.extend(batch.drain(..));
-                self.events.drain(..over);
-                over
-            }
+/// Takes a batch in as `when_full` says; how many events were dropped for it.
+pub(super) fn accept<T>(
+    events: &mut VecDeque<T>,
+    batch: &mut Vec<T>,
+    capacity: usize,
+    when_full: WhenFull,
+) -> usize {
+    let over = (events.len() + batch.len()).saturating_sub(capacity);
+    match when_full {
+        // A batch that was begun is accepted; the next one waits.
+        WhenFull::Wait => {
+            events.extend(batch.drain(..));
+            0
+        }
+        WhenFull::DropNewest => {
+            let kept = batch.len().saturating_sub(over);
+            events.extend(batch.drain(..kept));
+            let dropped = batch.len();
+            batch.clear();
+            dropped
+        }
+        WhenFull::DropOldest => {
+            events.extend(batch.drain(..));
+            events.drain(..over);
+            over
         }
     }
 }

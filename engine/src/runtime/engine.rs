@@ -11,6 +11,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Deadline, Mutex};
 use crate::time::{Clock, SystemClock, Timestamp};
 
+use super::actions::Actions;
 use super::assemble::Assembler;
 use super::chain::BATCH;
 use super::context::{ContextBuilder, Contexts, Realms};
@@ -75,6 +76,7 @@ pub struct Shared {
     settings: Settings,
     pool: Arc<Pool>,
     timers: Arc<Timers>,
+    actions: Arc<Actions>,
     queries: DashMap<QueryId, Arc<QueryCore>>,
     plans: Plans,
     next_id: AtomicU64,
@@ -119,6 +121,10 @@ impl Shared {
     /// The contexts, by type of event.
     pub(super) fn realms(&self) -> &Realms {
         &self.realms
+    }
+
+    pub(super) fn actions(&self) -> &Arc<Actions> {
+        &self.actions
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -214,6 +220,7 @@ impl Engine {
                 queries: DashMap::new(),
                 plans: Plans::default(),
                 next_id: AtomicU64::new(1),
+                actions: Arc::default(),
                 realms: Realms::default(),
                 accounts,
             }),
@@ -310,6 +317,7 @@ impl Drop for Engine {
             query.wait();
         }
         self.shared.realms.close();
+        self.shared.actions.stop();
         self.shared.timers.stop();
         self.shared.pool.stop();
         tracing::debug!("engine stopped");

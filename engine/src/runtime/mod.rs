@@ -1,5 +1,6 @@
 #![doc = include_str!("README.md")]
 
+mod actions;
 mod assemble;
 mod chain;
 mod channel;
@@ -25,6 +26,7 @@ mod tickets;
 mod timers;
 mod token;
 
+pub use actions::ActionsOp;
 pub use assemble::Assembler;
 pub use channel::{ChannelOp, Receiver, Sender, WhenFull, channel};
 pub use context::{

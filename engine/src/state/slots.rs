@@ -42,6 +42,11 @@ impl<K, S> Slots<K, S> {
         self.index.len()
     }
 
+    /// One more than the last place at which a key may be.
+    pub(crate) fn places(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// The state at `place`.
     ///
     /// # Panics

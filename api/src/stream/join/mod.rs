@@ -26,7 +26,7 @@ pub use interval::{IntervalJoined, IntervalJoining};
 pub use window::{WindowGathered, WindowJoined, WindowJoining};
 
 /// Two streams as one of rows of either side.
-type Sides<L, R> = Stream<FromSides<Either<L, R>>>;
+pub(super) type Sides<L, R> = Stream<FromSides<Either<L, R>>>;
 
 /// Two streams whose rows are to be matched by key, still without how far their times may lie apart.
 #[must_use = "a join does nothing before it is said what comes out: `.within(..).inner()` or the like"]
@@ -133,14 +133,14 @@ fn either_key<L, R, K>(
 
 /// Which rows of one time come first.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum First {
+pub(super) enum First {
     Left,
     Right,
 }
 
 /// The union of two streams as one of rows of either side.
 #[track_caller]
-fn meet<A, B, K>(
+pub(super) fn meet<A, B, K>(
     left: Stream<A>,
     right: Stream<B>,
     first: First,
