@@ -796,14 +796,14 @@ fn checksum(text: &str) -> u64 {
 }
 
 fn aggregate(how: How, counted: &[(usize, Arrival)]) -> f64 {
-    let values = counted.iter().map(|(_, one)| one.event.value as f64);
+    let mut values = counted.iter().map(|(_, one)| one.event.value as f64);
     match how {
         How::Count => values.count() as f64,
         How::Min => values.fold(f64::NAN, f64::min),
         How::Max => values.fold(f64::NAN, f64::max),
         How::Sum => values.sum(),
         How::Average => values.clone().sum::<f64>() / values.count() as f64,
-        How::Latest => values.last().unwrap_or(f64::NAN),
+        How::Latest => values.next_back().unwrap_or(f64::NAN),
     }
 }
 

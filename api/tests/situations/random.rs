@@ -152,7 +152,8 @@ fn sensible(
     let joins = matches!(form, FormOf::All | FormOf::Sequence);
     let counts = matches!(form, FormOf::AtLeast(_) | FormOf::AtMost(_) | FormOf::Nth(_));
     for (at, operand) in operands.iter_mut().enumerate() {
-        if !joins && !(matches!(form, FormOf::Unless) && at == 0) {
+        let picks = joins || (matches!(form, FormOf::Unless) && at == 0);
+        if !picks {
             (operand.which, operand.absolute) = (Which::First, false);
         }
         operand.absolute &= operand.which != Which::Each;
