@@ -337,8 +337,12 @@ impl Processing {
     }
 }
 
-/// What must come out of every sink of `program`.
-pub fn evaluate(program: &Program) -> Vec<Naive> {
+/// Joins that compare more pairs of rows than this are not worth it: a few joins of joins in a row, each of a stream
+/// with itself, would not fit into any memory.
+const PAIRS: usize = 4_000_000;
+
+/// What must come out of every sink of `program`, unless that is far too much.
+pub fn evaluate(program: &Program) -> Option<Vec<Naive>> {
     let mut pool = Vec::new();
     for spec in &program.sources {
         let source = Naive::source(spec);
@@ -368,6 +372,9 @@ pub fn evaluate(program: &Program) -> Vec<Naive> {
                     0 => left.clone(),
                     len => pool.remove(right % len),
                 };
+                if left.on_time.len() * right.on_time.len() > PAIRS {
+                    return None;
+                }
                 pool.push(left.joined(right, *join, *flag));
             }
         }
@@ -380,5 +387,5 @@ pub fn evaluate(program: &Program) -> Vec<Naive> {
             End::Fused(fused) => sinks.extend(stream.fused(fused)),
         }
     }
-    sinks
+    Some(sinks)
 }
