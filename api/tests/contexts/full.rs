@@ -6,6 +6,8 @@ use std::thread;
 use mizzle::context::{ContextHandle, Handlers, Stepped};
 use mizzle::{Engine, PushError, Status};
 
+use super::common::eventually;
+
 type Seen = Arc<Mutex<Vec<u32>>>;
 
 fn noting() -> Arc<Handlers<u32, Seen>> {
@@ -142,9 +144,8 @@ fn contexts_that_fill_each_other_go_on() {
     let all = peers.lock().unwrap().clone();
     all[0].send(6).unwrap();
     let expected: u64 = (0..=6).map(|depth| 4_u64.pow(depth)).sum();
-    while all.iter().map(|context| context.stats().input).sum::<u64>() < expected {
-        thread::yield_now();
-    }
+    let handled = || all.iter().map(|context| context.stats().input).sum::<u64>();
+    eventually("they go on", || handled() >= expected);
     assert!(engine.contexts::<u32>().stats().warnings > 0);
     peers.lock().unwrap().clear();
 }

@@ -7,6 +7,8 @@ use mizzle::context::{Handlers, Stepped, TimerId};
 use mizzle::time::ManualClock;
 use mizzle::{Engine, Status};
 
+use super::common::eventually;
+
 #[derive(Default)]
 struct State {
     seen: Arc<Mutex<Vec<u32>>>,
@@ -40,10 +42,10 @@ fn handlers() -> Handlers<u32, State> {
 }
 
 fn ended(clock: &ManualClock, context: &mizzle::context::ContextHandle<u32>) {
-    while !context.status().is_over() {
+    eventually("its last timer comes", || {
         clock.advance(Duration::from_secs(1));
-        std::thread::yield_now();
-    }
+        context.status().is_over()
+    });
 }
 
 #[test]
@@ -59,9 +61,8 @@ fn timers_come_when_they_are_due_in_the_order_in_which_they_were_set() {
             if cancel {
                 context.send(2).unwrap();
             }
-            while context.stats().input < 1 + u64::from(cancel) {
-                std::thread::yield_now();
-            }
+            let begun = 1 + u64::from(cancel);
+            eventually("it has begun", || context.stats().input == begun);
             ended(&clock, &context);
             assert_eq!(context.status(), Status::Completed);
             let expected: &[u32] = if cancel { &[1, 2, 20, 21, 30] } else { &[1, 10, 20, 21, 30] };
@@ -108,12 +109,8 @@ fn a_context_with_a_timer_is_not_let_go_of() {
     assert_eq!(contexts.list().len(), 1);
     let context = context.clone();
     clock.advance(Duration::from_secs(60));
-    while stepped.run(&context) == 0 {
-        std::thread::yield_now();
-    }
+    eventually("its timer comes", || stepped.run(&context) > 0);
     clock.advance(Duration::from_secs(60));
-    while stepped.run(&context) == 0 {
-        std::thread::yield_now();
-    }
+    eventually("its timer comes", || stepped.run(&context) > 0);
     assert_eq!(context.status(), Status::Completed);
 }
