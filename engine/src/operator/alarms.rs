@@ -211,9 +211,24 @@ impl<K: Hash + Eq, S> AlarmedKeys<K, S> {
         }
     }
 
-    /// Forgets the key at `place`. Now and then what is left of such keys is cleared away.
-    pub fn forget(&mut self, place: u32) {
-        if self.keys.get_mut(place).is_some_and(|held| held.alarm.is_some()) {
+    /// Sets one more alarm of the key at `place`, whatever others it has.
+    #[inline]
+    pub fn wake_also(&mut self, place: u32, due: Timestamp) {
+        let arrival = self.keys.at(place).arrival;
+        self.alarms.set(Alarm { due, arrival, place });
+    }
+
+    /// Takes everything out: the states in the order in which their keys came.
+    pub fn take_all(&mut self) -> Vec<S> {
+        let mut all: Vec<Alarmed<S>> = self.keys.take_all().collect();
+        all.sort_by_key(|held| held.arrival);
+        all.into_iter().map(|held| held.state).collect()
+    }
+
+    /// Forgets the key at `place`, which may have an alarm that was set [also](Self::wake_also). Now and then
+    /// what is left of such keys is cleared away.
+    pub fn forget(&mut self, place: u32, also: bool) {
+        if also || self.keys.get_mut(place).is_some_and(|held| held.alarm.is_some()) {
             self.alarms.gave_up();
         }
         self.keys.remove(place);

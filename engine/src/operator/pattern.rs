@@ -8,11 +8,11 @@ use std::marker::PhantomData;
 
 use serde::{Deserialize, Serialize};
 
-use super::alarms::{Alarm, Alarms};
+use super::alarms::{Alarm, AlarmedKeys};
 use super::{Consumer, Cx, OpId, earlier};
 use crate::cep::{Bound, Dropped, Facts, Found, Matches, Program, Room, after};
 use crate::event::Event;
-use crate::state::{Codec, Slots, StateError, Visit, hash, show};
+use crate::state::{Codec, StateError, Visit, hash, show};
 use crate::time::{Timestamp, is_due};
 
 /// What becomes of matches, and of partial matches whose time is over.
@@ -74,26 +74,13 @@ impl<E, K, KF, S, N, T> PatternMatch<E, K, KF, S, N, T> {
     deserialize = "K: Deserialize<'de> + Hash + Eq, E: Deserialize<'de>"
 ))]
 pub struct PatternState<K, E> {
-    keys: Slots<K, Held<E>>,
-    alarms: Alarms,
-    arrivals: u64,
+    keys: AlarmedKeys<K, Matches<E>>,
     clock: Timestamp,
-}
-
-/// What is held of a key.
-#[derive(Serialize, Deserialize)]
-#[serde(bound(serialize = "E: Serialize", deserialize = "E: Deserialize<'de>"))]
-struct Held<E> {
-    matches: Matches<E>,
-    arrival: u64,
-    /// When its alarm rings, if it has one that was set for what is due first.
-    alarm: Option<Timestamp>,
 }
 
 impl<K: Hash + Eq, E> PatternState<K, E> {
     fn new() -> Self {
-        let (keys, alarms) = (Slots::default(), Alarms::default());
-        Self { keys, alarms, arrivals: 0, clock: Timestamp::MIN }
+        Self { keys: AlarmedKeys::default(), clock: Timestamp::MIN }
     }
 
     /// How many keys something is remembered of.
@@ -108,46 +95,7 @@ impl<K: Hash + Eq, E> PatternState<K, E> {
 
     /// How many alarms are held, with those that are no longer meant.
     pub fn alarms(&self) -> usize {
-        self.alarms.len()
-    }
-
-    /// Forgets the key at `place`, which perhaps `has_alarm`. Now and then what is left of such keys is cleared
-    /// away.
-    fn forget(&mut self, place: u32, has_alarm: bool) {
-        if has_alarm {
-            self.alarms.gave_up();
-        }
-        self.keys.remove(place);
-        let sparse = self.keys.is_sparse();
-        if sparse || self.alarms.is_stale() {
-            let keys = &mut self.keys;
-            self.alarms.retain(|alarm| {
-                keys.get_mut(alarm.place).is_some_and(|held| held.is_rung_by(alarm))
-            });
-        }
-        if sparse {
-            // Every alarm that is left is of a key that is there.
-            self.alarms.relocate(&self.keys.close_up());
-        }
-    }
-}
-
-impl<E> Held<E> {
-    fn is_rung_by(&self, alarm: &Alarm) -> bool {
-        self.arrival == alarm.arrival && self.alarm.is_none_or(|set| set == alarm.due)
-    }
-
-    /// Sets the alarm of the key at `place`, if it has none that rings by `due`.
-    #[inline]
-    fn wake_by(&mut self, due: Option<Timestamp>, place: u32, alarms: &mut Alarms) {
-        if let Some(due) = due
-            && self.alarm.is_none_or(|set| due < set)
-        {
-            if self.alarm.replace(due).is_some() {
-                alarms.gave_up();
-            }
-            alarms.set(Alarm { due, arrival: self.arrival, place });
-        }
+        self.keys.alarms()
     }
 }
 
@@ -236,15 +184,15 @@ where
             Said::hear(&self.select, (&mut *out, &mut *side), time, found);
         };
         let program = &self.program;
-        let PatternState { keys, alarms, arrivals, .. } = own;
+        let keys = &mut own.keys;
         let hash = hash(&key);
         if let Some(place) = keys.find_hashed(hash, &key) {
-            let held = keys.at(place);
-            *dropped = program.event(&mut held.matches, room, event, facts, &mut found);
-            if program.is_fresh(&held.matches) {
-                own.forget(place, true);
+            let matches = keys.at(place);
+            *dropped = program.event(matches, room, event, facts, &mut found);
+            if program.is_fresh(matches) {
+                keys.forget(place, self.lives_alike());
             } else {
-                self.arm(held, place, time, alarms);
+                self.arm(keys, place, time);
             }
             return;
         }
@@ -254,22 +202,31 @@ where
         let mut matches = program.fresh(time, room);
         *dropped = program.event(&mut matches, room, event, facts, &mut found);
         if !program.is_fresh(&matches) {
-            *arrivals += 1;
-            let place = keys.insert(hash, key, Held { matches, arrival: *arrivals, alarm: None });
-            self.arm(keys.at(place), place, time, alarms);
+            let place = keys.insert(hash, key, matches);
+            self.arm(keys, place, time);
         }
+    }
+
+    /// Whether each run has an alarm of its own.
+    fn lives_alike(&self) -> bool {
+        self.program.lifetime().is_some()
     }
 
     /// Sets an alarm for what an event at `time` has changed. Where runs live alike, each that begins gets one of
     /// its own: those come in order.
     #[inline]
-    fn arm(&self, held: &mut Held<E>, place: u32, time: Timestamp, alarms: &mut Alarms) {
+    fn arm(&self, keys: &mut AlarmedKeys<K, Matches<E>>, place: u32, time: Timestamp) {
+        let matches = keys.at(place);
         match self.program.lifetime() {
-            Some(lifetime) if self.program.has_begun(&held.matches) => {
-                alarms.set(Alarm { due: after(time, lifetime), arrival: held.arrival, place });
+            Some(lifetime) if self.program.has_begun(matches) => {
+                keys.wake_also(place, after(time, lifetime));
             }
             Some(_) => {}
-            None => held.wake_by(self.program.due(&held.matches), place, alarms),
+            None => {
+                if let Some(due) = self.program.due(matches) {
+                    keys.wake_by(place, due);
+                }
+            }
         }
     }
 
@@ -285,19 +242,18 @@ where
         let mut hear = |time: Timestamp, found: Found<'_, E>| {
             Said::hear(&self.select, (&mut *out, &mut *side), time, found);
         };
-        let held = own.keys.get_mut(alarm.place).filter(|held| held.is_rung_by(alarm));
-        let Some(held) = held else { return own.alarms.rang_for_nothing() };
-        held.alarm = None;
-        if !S::TIMEOUTS && self.program.only_expires(&held.matches, alarm.due) {
-            return own.forget(alarm.place, false);
+        let Some(matches) = own.keys.rung_by(alarm) else { return };
+        if !S::TIMEOUTS && self.program.only_expires(matches, alarm.due) {
+            return own.keys.forget(alarm.place, false);
         }
-        *dropped = self.program.clock(&mut held.matches, room, (alarm.due, ending), &mut hear);
-        if self.program.is_fresh(&held.matches) {
-            own.forget(alarm.place, false);
-        } else if self.program.lifetime().is_none() {
-            let due = self.program.due(&held.matches);
-            let due = due.filter(|&due| !(ending && due == Timestamp::MAX));
-            held.wake_by(due, alarm.place, &mut own.alarms);
+        *dropped = self.program.clock(matches, room, (alarm.due, ending), &mut hear);
+        if self.program.is_fresh(matches) {
+            own.keys.forget(alarm.place, false);
+        } else if !self.lives_alike() {
+            let due = self.program.due(matches);
+            if let Some(due) = due.filter(|&due| !(ending && due == Timestamp::MAX)) {
+                own.keys.wake_by(alarm.place, due);
+            }
         }
     }
 
@@ -325,7 +281,7 @@ where
                     Some(Again::Place(place)) => Some(place),
                     None => None,
                 };
-                place.into_iter().for_each(|place| run.own.forget(place, true));
+                place.into_iter().for_each(|place| run.own.keys.forget(place, self.lives_alike()));
             });
         }
         done
@@ -349,12 +305,12 @@ where
     /// Lets all that is due at `clock` happen, in order of due times, at one time in order of arrival of
     /// the keys.
     fn fire(&self, run: &mut RunOf<E, K, S, N, T>, cx: &mut Cx, clock: Timestamp) {
-        if run.own.alarms.next().is_none_or(|due| !is_due(due, clock)) {
+        if run.own.keys.next().is_none_or(|due| !is_due(due, clock)) {
             return;
         }
         let ending = clock == Timestamp::MAX;
         let late = std::mem::replace(&mut cx.late, false);
-        while let Some(alarm) = run.own.alarms.pop_if(|due| is_due(due, clock)) {
+        while let Some(alarm) = run.own.keys.pop_if(|due| is_due(due, clock)) {
             let again = Some(Again::Place(alarm.place));
             self.attempt(run, cx, alarm.due, again, |own, said| {
                 self.ring(own, said, &alarm, ending)
@@ -367,14 +323,12 @@ where
     /// No event comes any more: what has not been decided is, key by key.
     fn finish(&self, run: &mut RunOf<E, K, S, N, T>, cx: &mut Cx) {
         let time = run.own.clock;
-        let mut keys: Vec<Held<E>> = run.own.keys.take_all().collect();
-        keys.sort_by_key(|held| held.arrival);
-        for mut held in keys {
+        for mut matches in run.own.keys.take_all() {
             self.attempt(run, cx, time, None, |_, Said { room, out, side, .. }| {
                 let mut found = |found: Found<'_, E>| {
                     Said::hear(&self.select, (&mut *out, &mut *side), time, found);
                 };
-                self.program.end(&mut held.matches, room, time, &mut found);
+                self.program.end(&mut matches, room, time, &mut found);
             });
             self.push(run, cx, time);
         }
@@ -444,7 +398,7 @@ where
 
     fn next_timer(&self, run: &Self::State) -> Option<Timestamp> {
         let behind = earlier(self.next.next_timer(&run.next), self.side.next_timer(&run.side));
-        earlier(run.own.alarms.next(), behind)
+        earlier(run.own.keys.next(), behind)
     }
 
     fn visit(&self, run: &mut Self::State, visit: &mut dyn Visit) -> Result<(), StateError> {

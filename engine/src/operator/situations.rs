@@ -205,7 +205,7 @@ where
         let lives = keys.at(place);
         program.event(lives, room, of, event);
         if program.is_fresh(lives) {
-            keys.forget(place);
+            keys.forget(place, false);
         } else if let Some(due) = lives.due() {
             keys.wake_by(place, due);
         }
@@ -222,7 +222,7 @@ where
         let Some(lives) = own.keys.rung_by(alarm) else { return };
         program.clock(lives, room, (alarm.due, ending));
         if !is_only && program.is_fresh(lives) {
-            own.keys.forget(alarm.place);
+            own.keys.forget(alarm.place, false);
         } else if let Some(due) = lives.due() {
             own.keys.wake_by(alarm.place, due);
         }
@@ -254,7 +254,7 @@ where
                     Again::Place(place) => Some(place),
                 };
                 match place {
-                    Some(place) if self.only.is_none() => own.keys.forget(place),
+                    Some(place) if self.only.is_none() => own.keys.forget(place, false),
                     Some(place) => {
                         *own.keys.at(place) = program.fresh(time);
                         if let Some(due) = own.keys.at(place).due() {
