@@ -64,6 +64,8 @@ struct Queue<E> {
     waiters: Vec<Waiter>,
     /// The mover of the special queue, if that waits.
     mover: Option<Waiter>,
+    /// How many feeds have been told that there is room, and are about to put events in.
+    refilling: usize,
     /// Only what has waited is let in.
     sealed: bool,
     /// Nothing more is let in.
@@ -79,6 +81,7 @@ impl<E> Inbox<E> {
             events: VecDeque::new(),
             waiters: Vec::new(),
             mover: None,
+            refilling: 0,
             sealed: false,
             closed: false,
         };
@@ -166,8 +169,23 @@ impl<E> Inbox<E> {
     fn all_waiters(&self, queue: &mut Queue<E>) -> Vec<Waiter> {
         self.depth.fetch_and(!AWAITED, Ordering::AcqRel);
         let mut waiters = std::mem::take(&mut queue.waiters);
+        queue.refilling += waiters.iter().filter(|it| matches!(it, Waiter::Feed(_))).count();
         waiters.extend(queue.mover.take());
         waiters
+    }
+
+    /// A feed has put in what there was room for. Whether that was what the end has waited for.
+    pub(super) fn refilled(&self) -> bool {
+        let mut queue = self.queue.lock();
+        queue.refilling -= 1;
+        queue.sealed && queue.refilling == 0
+    }
+
+    /// Whether nothing is there, and nothing that has waited comes any more.
+    pub(super) fn is_settled(&self) -> bool {
+        let queue = self.queue.lock();
+        let feeds = queue.waiters.iter().any(|waiter| matches!(waiter, Waiter::Feed(_)));
+        queue.events.is_empty() && queue.refilling == 0 && !feeds
     }
 
     /// Registers `waiter` to be woken when there is room or no hope of it. `false`: that is so now.

@@ -199,7 +199,7 @@ impl<E: Send + Sync + 'static> Context<E> {
                 }
                 None => match self.next_input(held, run) {
                     Some(letter) => (0, letter),
-                    None if self.wish() == DRAIN => return Next::Over,
+                    None if self.wish() == DRAIN && self.inbox.is_settled() => return Next::Over,
                     None => return Next::Rest,
                 },
             };
@@ -419,13 +419,24 @@ impl<E: Send + Sync + 'static> Context<E> {
                     task.wake();
                 }
                 Waiter::Thread(parker) => parker.unpark(),
-                Waiter::Feed(feed) => feed.refill(),
+                Waiter::Feed(feed) => {
+                    feed.refill();
+                    if self.inbox.refilled() {
+                        self.notify();
+                    }
+                }
             }
         }
     }
 
     pub(super) fn node(&self) -> Node {
         Node::new(self.engine(), self.id.0)
+    }
+
+    fn notify(&self) {
+        if let Some(task) = self.this.upgrade() {
+            (task as TaskRef).notify();
+        }
     }
 
     fn task(&self) -> TaskRef {
