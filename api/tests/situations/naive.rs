@@ -371,12 +371,12 @@ impl<'a> Naive<'a> {
         if self.runs_wild() {
             return;
         }
-        self.arrivals += 1;
-        let number = self.arrivals;
-        let arrival = Arrival { number, time: self.now, event };
         for lifespan in 0..self.rules.lifespans.len() {
-            self.terminate(lifespan, &arrival.event);
+            self.terminate(lifespan, &event);
         }
+        // What a terminator brings comes before it.
+        self.arrivals += 1;
+        let arrival = Arrival { number: self.arrivals, time: self.now, event };
         self.initiate_by(&arrival.event, true);
         let found = self.add_operand(&arrival);
         self.initiate_by(&arrival.event, false);

@@ -86,10 +86,15 @@ impl Alarms {
     }
 
     /// Keeps those that are `meant`.
-    pub fn retain(&mut self, mut meant: impl FnMut(&Alarm) -> bool) {
-        self.in_order.retain(&mut meant);
-        self.rest.retain(|Reverse(alarm)| meant(alarm));
-        self.in_order.shrink_to(2 * self.in_order.len());
+    pub fn retain(&mut self, meant: impl FnMut(&Alarm) -> bool) {
+        let rest = std::mem::take(&mut self.rest).into_iter().map(|Reverse(alarm)| alarm);
+        let mut all: Vec<_> =
+            std::mem::take(&mut self.in_order).into_iter().chain(rest).filter(meant).collect();
+        all.sort_unstable();
+        // One that was set, given up for an earlier one, and set again is there more than once.
+        all.dedup();
+        all.shrink_to(2 * all.len());
+        self.in_order = all.into();
         self.stale = 0;
     }
 
@@ -188,12 +193,24 @@ impl<K: Hash + Eq, S> AlarmedKeys<K, S> {
     #[inline]
     pub fn wake_by(&mut self, place: u32, due: Timestamp) {
         let held = self.keys.at(place);
-        if held.alarm.is_none_or(|set| due < set) {
-            if held.alarm.replace(due).is_some() {
-                self.alarms.gave_up();
-            }
-            self.alarms.set(Alarm { due, arrival: held.arrival, place });
+        if held.alarm.is_some_and(|set| set <= due) {
+            return;
         }
+        let before = held.alarm.replace(due);
+        self.alarms.set(Alarm { due, arrival: held.arrival, place });
+        if before.is_some() {
+            self.alarms.gave_up();
+            if self.alarms.is_stale() {
+                self.clear_away();
+            }
+        }
+    }
+
+    /// Drops the alarms that are no longer meant.
+    fn clear_away(&mut self) {
+        let keys = &mut self.keys;
+        self.alarms
+            .retain(|alarm| keys.get_mut(alarm.place).is_some_and(|held| held.is_rung_by(alarm)));
     }
 
     /// The state of the key that an alarm is meant for, which has none then; `None`: it is meant no longer.
@@ -234,10 +251,7 @@ impl<K: Hash + Eq, S> AlarmedKeys<K, S> {
         self.keys.remove(place);
         let sparse = self.keys.is_sparse();
         if sparse || self.alarms.is_stale() {
-            let keys = &mut self.keys;
-            self.alarms.retain(|alarm| {
-                keys.get_mut(alarm.place).is_some_and(|held| held.is_rung_by(alarm))
-            });
+            self.clear_away();
         }
         if sparse {
             // Every alarm that is left is of a key that is there.

@@ -90,6 +90,9 @@ impl Actions {
             // Actions that panic are caught: it cannot have panicked but by a bug that has been told.
             let _ = running.join();
         }
+        // They refer to this.
+        let left = std::mem::take(&mut self.ready.lock().lanes);
+        drop(left);
     }
 }
 
@@ -183,14 +186,17 @@ impl<E: Send + 'static> Lane for LaneOf<E> {
             });
             let Err(payload) = catch_unwind(run) else { continue };
             let message = format!("action {:?} panicked: {}", action.name, panic_message(payload));
-            // None of the query's code runs any more once it is over, and this may end it.
-            self.waiting.lock().running = false;
-            self.close();
-            if let Some(query) = self.query.upgrade() {
+            let query = self.query.upgrade();
+            if let Some(query) = &query {
                 let failure =
                     Failure { operator: Some(self.op), time: Some(time), event: None, message };
                 query.fail(failure, self.op, taken);
             }
+            // Only now: the query is over when its actions are, and none of its code runs after that.
+            self.waiting.lock().running = false;
+            self.close();
+            // And this may be the last that refers to it.
+            drop(query);
         }
         true
     }

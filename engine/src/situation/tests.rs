@@ -280,3 +280,36 @@ fn many_lifespans_are_open_and_each_ends_in_its_time() {
     }
     assert_eq!(found, 10_000 - 5);
 }
+
+/// Also where a third operand makes it matter which of the two came first.
+#[test]
+fn what_a_terminator_brings_comes_before_it() {
+    let inner = LifespanType { name: "m".into(), ..between('i', 't', None) };
+    let mut deferred = situation('d', Form::AtLeast(1), "a");
+    deferred.lifespan = "m".into();
+    deferred.deferred = Some(true);
+    let rules = vec![
+        deferred,
+        situation('q', Form::Sequence, "dtc"),
+        situation('r', Form::Sequence, "tdc"),
+    ];
+    let program = set(vec![always(), inner], rules).compile().expect("the rules make sense");
+    assert_eq!(Key::new(program).take("iatc"), ["d(a2)", "q(d(a2) t3 c4)"]);
+}
+
+#[test]
+fn stateless_rules_that_feed_themselves_fail() {
+    let mapping = super::rule::Mapping {
+        name: "again".into(),
+        of: of('a'),
+        test: None,
+        derives: Some((of('a'), Named::new("copy", Arc::new(|event: &Text| event.clone())))),
+        action: None,
+    };
+    let mut rules = set(vec![always()], vec![situation('s', Form::All, "ab")]);
+    rules.mappings.push(Arc::new(mapping));
+    let mut key = Key::new(rules.compile().expect("the rules make sense"));
+    key.take("a");
+    let why = key.room.dropped.fails.take().expect("it fails");
+    assert!(why.contains("stateless rules make more than 10,000"), "{why}");
+}

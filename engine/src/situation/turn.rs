@@ -64,6 +64,12 @@ impl<E: Clone> Turn<'_, E> {
         while let Some(&(of, at)) = self.room.pending.get(next)
             && !self.is_too_much()
         {
+            if self.room.pending.len() - base > MOST as usize {
+                self.fail(
+                    "stateless rules make more than 10,000 events of one: some feed themselves",
+                );
+                break;
+            }
             self.map(of, at);
             next += 1;
         }
@@ -124,10 +130,11 @@ impl<E: Clone> Turn<'_, E> {
             return;
         }
         self.room.steps += 1;
-        self.lives.store.arrive(at);
         for &(span, closer) in &reaction.closers {
             self.terminate(span, closer, at);
         }
+        // Only now: what a terminator brings comes before it.
+        self.lives.store.arrive(at);
         for (span, openers) in &reaction.early_openers {
             self.initiate(*span, openers, at);
         }
