@@ -7,7 +7,7 @@ use mizzle::Engine;
 use mizzle::context::{ContextHandle, Handlers, Stepped};
 use proptest::prelude::*;
 
-use super::common::eventually;
+use super::common::{cases, eventually};
 
 /// Kinds of events. What an event causes is of a later kind, so that every program ends.
 const KINDS: u8 = 5;
@@ -350,13 +350,13 @@ fn program() -> impl Strategy<Value = Program> {
         })
 }
 
-fn cases(short: u32) -> ProptestConfig {
-    let long = std::env::var("MIZZLE_LONG").ok().map(|long| long.parse().unwrap_or(20_000));
-    ProptestConfig { cases: long.unwrap_or(short), ..ProptestConfig::default() }
+fn config() -> ProptestConfig {
+    let cases = cases(400, 20_000);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(cases(400))]
+    #![proptest_config(config())]
 
     #[test]
     fn programs_on_workers(program in program(), workers in 1_usize..=8) {

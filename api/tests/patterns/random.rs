@@ -8,7 +8,7 @@ use mizzle::{Engine, Query, Status, source};
 use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 
-use super::common::GUARD;
+use super::common::{GUARD, cases};
 use super::naive::{self, Outcome};
 use super::program::*;
 
@@ -219,15 +219,6 @@ fn check(engine: &Engine, program: &Program, stream: &Stream) -> Result<(), Test
     Ok(())
 }
 
-/// How many patterns are tried: a few seconds' worth, or with `MIZZLE_LONG` as many as it says.
-fn cases() -> u32 {
-    match std::env::var("MIZZLE_LONG").ok().map(|cases| cases.parse().unwrap_or(1)) {
-        None => 1_000,
-        Some(1) => 300_000,
-        Some(cases) => cases,
-    }
-}
-
 fn engines() -> Vec<Engine> {
     let settings = [(1, 1024), (1, 1), (2, 3), (4, 2)];
     settings
@@ -246,7 +237,7 @@ fn with_room(work: impl FnOnce() + Send + 'static) {
 fn try_all(programs: impl Strategy<Value = Program>) {
     let engines = engines();
     let config = ProptestConfig {
-        cases: cases(),
+        cases: cases(1_000, 300_000),
         failure_persistence: None,
         max_shrink_iters: 20_000,
         ..ProptestConfig::default()

@@ -10,7 +10,7 @@ use mizzle::{Engine, Event, Query};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::common::{at, completed, engine, ms, total};
+use super::common::{at, cases, completed, engine, ms, total};
 use super::naive::{
     FormOf, How, Is, LifespanOf, Mapped, NOBODY, Naive, OperandOf, Plain, RulesOf, SituationOf,
     When, express,
@@ -486,8 +486,7 @@ fn short_rules() -> impl Strategy<Value = RulesOf> {
 
 fn try_all(rules: impl Strategy<Value = RulesOf>) {
     let engines = [1, 2, 4].map(engine);
-    let long = std::env::var("MIZZLE_LONG").ok().and_then(|times| times.parse::<u32>().ok());
-    let cases = 1_000 * long.unwrap_or(1);
+    let cases = cases(1_000, 100_000);
     let config = Config {
         cases,
         max_global_rejects: 100 * cases,

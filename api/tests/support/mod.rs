@@ -35,6 +35,16 @@ pub fn completed(query: &QueryHandle) {
     assert_eq!(status, Status::Completed, "{}\n{:#?}", query.plan().explain(), query.chains());
 }
 
+/// How many random programs are tried: so many, or with `MIZZLE_LONG` as many as it says; if that is 1, or no number,
+/// `long`.
+pub fn cases(short: u32, long: u32) -> u32 {
+    match std::env::var("MIZZLE_LONG").ok().map(|cases| cases.parse().unwrap_or(1)) {
+        None => short,
+        Some(1) => long,
+        Some(cases) => cases,
+    }
+}
+
 /// What every chain of a query has counted, summed up by `count`.
 pub fn total(query: &QueryHandle, count: impl Fn(&ChainStats) -> u64) -> u64 {
     query.chains().iter().map(|chain| count(&chain.stats)).sum()

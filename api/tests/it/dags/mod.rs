@@ -24,6 +24,7 @@ use mizzle::{Engine, Event, QueryHandle, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+use super::common::cases;
 use build::Out;
 use naive::{Naive, Trust};
 use program::{Program, Value};
@@ -118,20 +119,12 @@ fn setting() -> impl Strategy<Value = Setting> {
     })
 }
 
-/// How many programs are tried: a few seconds' worth, or with `MIZZLE_LONG` an hour's.
-fn cases() -> u32 {
-    match std::env::var("MIZZLE_LONG").ok().map(|cases| cases.parse().unwrap_or(1)) {
-        None => 300,
-        Some(1) => 100_000,
-        Some(cases) => cases,
-    }
-}
-
 #[test]
 fn any_program_gives_what_the_naive_evaluation_gives() {
     let settings = prop::collection::vec(setting(), 1..4);
     let config = ProptestConfig {
-        cases: cases(),
+        // A few seconds' worth, or an hour's.
+        cases: cases(300, 100_000),
         failure_persistence: None,
         max_shrink_iters: 20_000,
         ..ProptestConfig::default()

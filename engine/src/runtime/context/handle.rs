@@ -7,13 +7,12 @@ use std::time::Duration;
 use crate::sync::Deadline;
 
 use super::super::engine::Shared;
-use super::super::parker::Parker;
 use super::super::pool::Pool;
 use super::super::port::Refusal;
 use super::super::push::PushError;
 use super::super::query::Status;
 use super::handlers::{Handlers, Own};
-use super::inbox::Waiter;
+use super::inbox::Letter;
 use super::realm::Realm;
 use super::task::Context;
 
@@ -151,17 +150,11 @@ impl<E: Send + Sync + 'static> ContextHandle<E> {
     ///
     /// # Errors
     /// [`PushError::Closed`] if it has ended or been told to.
-    pub fn send(&self, mut event: E) -> Result<(), PushError<E>> {
-        loop {
-            match self.try_send(event) {
-                Err(PushError::Full(back)) => event = back,
-                done => return done,
-            }
-            let parker = Arc::new(Parker::default());
-            if self.0.inbox().wait(Waiter::Thread(parker.clone())) {
-                Pool::block(|timeout| parker.park_for(timeout));
-            }
-        }
+    pub fn send(&self, event: E) -> Result<(), PushError<E>> {
+        self.0.send(Letter::Own(event)).map_err(|letter| match letter {
+            Letter::Own(event) => PushError::Closed(event),
+            _ => unreachable!("it was put in as its own"),
+        })
     }
 
     /// Puts an event at the end of its input queue if there is room for it now.

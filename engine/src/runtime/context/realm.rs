@@ -9,12 +9,10 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::super::engine::Shared;
-use super::super::parker::Parker;
-use super::super::pool::{Pool, TaskRef};
-use super::super::port::Refusal;
+use super::super::pool::Pool;
 use super::handle::{ContextHandle, ContextId, Terms};
 use super::handlers::Life;
-use super::inbox::{Letter, Waiter};
+use super::inbox::Letter;
 use super::mover::Special;
 use super::task::Context;
 
@@ -255,7 +253,8 @@ impl<E: Send + Sync + 'static> Contexts<E> {
     pub fn publish(&self, event: E) -> usize {
         let event = Arc::new(event);
         let publics = self.0.publics();
-        let heard = publics.iter().filter(|context| publish_to(context, &event));
+        let heard =
+            publics.iter().filter(|context| context.send(Letter::Shared(event.clone())).is_ok());
         heard.count()
     }
 
@@ -287,25 +286,5 @@ impl<E: Send + Sync + 'static> Contexts<E> {
     /// The mover of the special queue, for tests that run it by hand.
     pub(super) fn mover(&self) -> &Arc<Special<E>> {
         &self.0.special
-    }
-}
-
-/// Waits for room. Whether the context was there to take it.
-fn publish_to<E: Send + Sync + 'static>(context: &Arc<Context<E>>, event: &Arc<E>) -> bool {
-    loop {
-        match context.inbox().put(Letter::Shared(event.clone())) {
-            Ok(was_empty) => {
-                if was_empty {
-                    (context.clone() as TaskRef).notify();
-                }
-                return true;
-            }
-            Err((Refusal::Closed, _)) => return false,
-            Err((Refusal::Full, _)) => {}
-        }
-        let parker = Arc::new(Parker::default());
-        if context.inbox().wait(Waiter::Thread(parker.clone())) {
-            Pool::block(|timeout| parker.park_for(timeout));
-        }
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::super::pool::TaskRef;
+use super::super::parker::Parker;
+use super::super::pool::{Pool, TaskRef};
 use super::super::port::Refusal;
 use super::super::push::PushHandle;
 use super::handle::ContextHandle;
@@ -104,6 +105,27 @@ impl<T: Send + 'static> sealed::Target<T> for PushHandle<T> {
 
     fn door(&self) -> Arc<dyn Door> {
         self.line()
+    }
+}
+
+impl<E: Send + Sync + 'static> Context<E> {
+    /// Takes an event from outside; waits while there is no room. It comes back if no more is let in.
+    pub(super) fn send(self: &Arc<Self>, mut letter: Letter<E>) -> Result<(), Letter<E>> {
+        loop {
+            match self.inbox().put(letter) {
+                Ok(true) => {
+                    (self.clone() as TaskRef).notify();
+                    return Ok(());
+                }
+                Ok(false) => return Ok(()),
+                Err((Refusal::Closed, letter)) => return Err(letter),
+                Err((Refusal::Full, back)) => letter = back,
+            }
+            let parker = Arc::new(Parker::default());
+            if self.inbox().wait(Waiter::Thread(parker.clone())) {
+                Pool::block(|timeout| parker.park_for(timeout));
+            }
+        }
     }
 }
 
