@@ -246,24 +246,26 @@ impl<'a> Ways<'a> {
                     continue;
                 }
                 let rank = self.rank(rank, at, event);
+                let differs = |other: &Way<'_>| {
+                    let mut sides = other.sides.iter();
+                    sides.any(|(choice, side)| {
+                        way.sides.iter().any(|(own, mine)| own == choice && mine != side)
+                    })
+                };
+                let rivals = (0..ways.len()).filter(|&at| differs(&ways[at]));
                 match way.step {
                     None if way.not_then.is_empty() => {
                         let at_event = self.moment(event);
                         self.complete.push(Complete { taken: taken.clone(), rank, at: at_event });
                         begun[at] = Some(self.moment(event));
+                        given_up.extend(rivals);
                     }
                     None => {}
                     Some((name, fits, gap)) if self.holds(fits, &taken, event) => {
                         if gap != Gap::Any {
                             begun[at] = Some(self.moment(event));
                         }
-                        let differs = |other: &Way<'_>| {
-                            let mut sides = other.sides.iter();
-                            sides.any(|(choice, side)| {
-                                way.sides.iter().any(|(own, mine)| own == choice && mine != side)
-                            })
-                        };
-                        given_up.extend((0..ways.len()).filter(|&at| differs(&ways[at])));
+                        given_up.extend(rivals);
                         let taken = taken.iter().copied().chain([(name, event)]).collect();
                         self.go_on(way.rest.clone(), taken, event + 1, &rank, matched)?;
                     }

@@ -233,7 +233,10 @@ impl<E> Program<E> {
             }
             let stays = leaf.after.map_or(bit, |after| 1 << after);
             match leaf.step {
-                None if leaf.not_until.is_empty() => heard.took |= bit,
+                None if leaf.not_until.is_empty() => {
+                    heard.took |= bit;
+                    killed |= leaf.kills;
+                }
                 None => heard.alive |= stays,
                 Some(step) if self.fits(turn, step, token.chain) => {
                     heard.took |= bit;

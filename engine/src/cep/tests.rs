@@ -75,29 +75,45 @@ pub(crate) fn within(length: u64, pattern: Pattern<char>) -> Pattern<char> {
 /// What a pattern finds in a text whose characters come one a microsecond, and at its end: the places of the
 /// events of matches, and of timeouts with a `!`.
 fn found(pattern: &Pattern<char>, text: &str) -> Vec<String> {
+    found_at(pattern, text).into_iter().map(|(_, said)| said).collect()
+}
+
+/// Likewise, each with the time at which it was found.
+fn found_at(pattern: &Pattern<char>, text: &str) -> Vec<(i64, String)> {
     let program = pattern.compile().expect("the pattern can be");
     let mut room = Room::default();
     let mut said = Vec::new();
-    let mut hear = |found: Found<'_, char>| {
+    let mut hear = |at: Timestamp, found: Found<'_, char>| {
         let (events, mark) = match found {
             Found::Match(events) => (events, ""),
             Found::Timeout(events) => (events, "!"),
         };
         let places = events.events().into_iter().map(|taken| taken.time.as_micros().to_string());
-        said.push(places.collect::<Vec<_>>().join(" ") + mark);
+        said.push((at.as_micros(), places.collect::<Vec<_>>().join(" ") + mark));
     };
     let mut matches = program.fresh(Timestamp::EPOCH, &mut room);
     for (place, event) in text.chars().enumerate() {
         let now = Timestamp::from_micros(place as i64);
-        program.clock(&mut matches, &mut room, (now, false), &mut |_, found| hear(found));
+        program.clock(&mut matches, &mut room, (now, false), &mut hear);
         let facts = program.facts(&event);
-        program.event(&mut matches, &mut room, Event::new(now, event), facts, &mut hear);
+        program
+            .event(&mut matches, &mut room, Event::new(now, event), facts, &mut |it| hear(now, it));
     }
-    program.clock(&mut matches, &mut room, (Timestamp::MAX, true), &mut |_, found| hear(found));
-    program.end(&mut matches, &mut room, Timestamp::MAX, &mut hear);
+    program.clock(&mut matches, &mut room, (Timestamp::MAX, true), &mut hear);
+    program.end(&mut matches, &mut room, Timestamp::MAX, &mut |it| hear(Timestamp::MAX, it));
     assert!(program.is_fresh(&matches) || pattern.starts == Starts::Once);
     assert_eq!(matches.held(), 0, "nothing is held after the end");
     said
+}
+
+#[test]
+fn the_end_behind_a_negation_gives_up_a_possessive_loop() {
+    let possessive = Times { possessive: true, ..Times::new(1..) };
+    let links = [then(one("a")), then(repeat(one("b"), possessive)), not_next("x")];
+    let best = Pattern { report: Report::Best, ..pattern(sequence(links)) };
+    // The y decides: it is the end, and the loop does not wait for the b behind it.
+    assert_eq!(found_at(&best, "abyb"), [(2, "0 1".to_owned())]);
+    assert_eq!(found_at(&best, "abbyb"), [(3, "0 1 2".to_owned())]);
 }
 
 #[test]
