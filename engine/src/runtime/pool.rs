@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Injector, Mutex, Steal, Stealer, Worker, thread};
 
-use super::query::QueryId;
+use super::context::Node;
 use super::sleep::Sleepers;
 use super::token::{Queue, Token};
 
@@ -22,8 +22,8 @@ pub trait Task: Send + Sync + 'static {
     /// Runs it for a while. The caller has moved the token to *running*; this leaves it.
     fn run(self: Arc<Self>);
 
-    /// The query that it is of, if it is a chain.
-    fn query(&self) -> Option<QueryId> {
+    /// The query that it is of, among those that wait, if it is a chain.
+    fn query(&self) -> Option<Node> {
         None
     }
 }

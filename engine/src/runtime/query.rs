@@ -11,6 +11,7 @@ use crate::sync::{Condvar, Deadline, Mutex};
 use crate::time::{Clock, Timestamp};
 
 use super::chain::Chain;
+use super::context::Node;
 use super::engine::Shared;
 use super::pool::{Task, TaskRef};
 use super::stats::ChainStats;
@@ -190,6 +191,11 @@ pub struct ChainReport {
 }
 
 impl QueryCore {
+    /// What it is among those that wait.
+    pub(super) fn node(&self) -> Option<Node> {
+        self.engine.upgrade().map(|engine| Node::new(&engine, self.id.0))
+    }
+
     pub(super) fn new(
         id: QueryId,
         name: String,

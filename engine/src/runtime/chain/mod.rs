@@ -14,11 +14,12 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::Timestamp;
 
+use super::context::Node;
 use super::engine::Shared;
 use super::intake::{Progress, Pulled};
 use super::pool::{Pool, Task, TaskRef};
 use super::port::Room;
-use super::query::{Inflow, QueryCore, QueryId};
+use super::query::{Inflow, QueryCore};
 use super::stats::{ChainStats, Counts};
 use super::tickets::{Ticket, Tickets};
 use super::token::{Queue, Token};
@@ -445,8 +446,8 @@ impl Task for Chain {
         self.frame.engine.pool()
     }
 
-    fn query(&self) -> Option<QueryId> {
-        Some(self.frame.query.id)
+    fn query(&self) -> Option<Node> {
+        self.frame.query.node()
     }
 
     fn run(self: Arc<Self>) {

@@ -22,4 +22,4 @@ pub use target::{Ended, Target};
 pub use turn::{ContextCx, TimerId};
 
 pub(super) use realm::Realms;
-pub(super) use waits::{Door, Node};
+pub(super) use waits::{Door, Node, Waits};

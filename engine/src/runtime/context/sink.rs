@@ -115,7 +115,7 @@ impl<E: Send + Sync + 'static> Room for Feed<E> {
     }
 
     fn wait(&self, task: &TaskRef) -> bool {
-        let node = task.query().map(|query| Node::new(self.context.engine(), query.0));
+        let node = task.query();
         if let Some(node) = node {
             // Each time that it closes a circle the context's inbox grows, and who grows it puts events in.
             while !Waits::get().enter(node, &self.door()) {

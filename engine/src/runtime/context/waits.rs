@@ -9,7 +9,7 @@ use super::super::engine::Shared;
 
 /// Something that waits, or is waited for: of which engine, and its id there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in super::super) struct Node {
+pub struct Node {
     engine: usize,
     id: u64,
 }

@@ -138,7 +138,7 @@ pub(super) struct Effects<T> {
 /// A subscriber to one key, its key's type hidden.
 pub(crate) trait Seat<T>: Inflow {
     fn feed(&self) -> &Mutex<Feed<T>>;
-    fn reader(&self) -> &Reader;
+    fn reader(&self) -> &Arc<Reader>;
     fn cell(&self) -> &Cell;
     /// There is room again in a feed that was full.
     fn has_room_again(&self);
@@ -147,7 +147,7 @@ pub(crate) trait Seat<T>: Inflow {
 struct Member<T, K> {
     index: Arc<KeyIndex<T, K>>,
     key: K,
-    reader: Reader,
+    reader: Arc<Reader>,
     feed: Mutex<Feed<T>>,
 }
 
@@ -185,10 +185,9 @@ where
             to.woken.extend(self.reader.task());
         }
         feed.push(event.clone(), late, from, (limit / 4).clamp(1, BATCH));
-        if feed.depth >= limit && self.reader.policy == Lag::Wait && !feed.full {
+        if self.reader.is_waited_for(feed.depth, limit) && !feed.full {
             feed.full = true;
-            // Relaxed: the source chain, which asks, is the one that counts up.
-            self.index.log.full.fetch_add(1, Ordering::Relaxed);
+            self.index.log.lagging.add(self.clone());
         }
     }
 }
@@ -202,7 +201,7 @@ where
         &self.feed
     }
 
-    fn reader(&self) -> &Reader {
+    fn reader(&self) -> &Arc<Reader> {
         &self.reader
     }
 
@@ -212,13 +211,13 @@ where
 
     fn has_room_again(&self) {
         let mut feed = self.feed.lock();
-        if !feed.full || feed.depth >= self.index.log.limit && !feed.left {
+        let is_full = self.reader.is_waited_for(feed.depth, self.index.log.limit) && !feed.left;
+        if !feed.full || is_full {
             return;
         }
         feed.full = false;
         drop(feed);
-        // Release: who sees room sees the events taken.
-        if self.index.log.full.fetch_sub(1, Ordering::Release) == 1 {
+        if self.index.log.lagging.remove(self) {
             self.index.log.wake_source();
         }
     }
@@ -335,7 +334,12 @@ where
         let index = self.clone();
         let join = move |reader| -> Arc<dyn Seat<T>> {
             let (index, key) = (index.clone(), key.clone());
-            let member = Arc::new(Member { index, key, reader, feed: Mutex::new(Feed::new()) });
+            let member = Arc::new(Member {
+                index,
+                key,
+                reader: Arc::new(reader),
+                feed: Mutex::new(Feed::new()),
+            });
             member.index.insert(member.clone());
             member
         };

@@ -6,16 +6,18 @@ use std::sync::{Arc, Weak};
 use crate::event::Batch;
 use crate::operator::Flow;
 use crate::runtime::assemble::Readable;
+use crate::runtime::context::Node;
 use crate::runtime::engine::Shared;
 use crate::runtime::intake::Progress;
 use crate::runtime::pool::{Task, TaskRef};
 use crate::runtime::port::Room;
 use crate::runtime::query::{Inflow, QueryCore};
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, OnceLock};
 use crate::time::Timestamp;
 
 use super::keyed::Index;
+use super::lagging::Lagging;
 use super::{Cell, Derived, Lag, Reader, SubscriberStats};
 
 /// A batch that several read.
@@ -69,8 +71,7 @@ pub struct Log<T> {
     in_order: bool,
     pub(super) limit: usize,
     pub(super) cell: Cell,
-    /// Subscribers to a key that have no room and ask the source to wait.
-    pub(super) full: AtomicUsize,
+    pub(super) lagging: Lagging<T>,
     pub(super) lost: AtomicU64,
     pub(super) indexes: Mutex<Vec<Weak<dyn Index<T>>>>,
     tail: Mutex<Tail<T>>,
@@ -120,7 +121,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             in_order,
             limit,
             cell: Cell::default(),
-            full: AtomicUsize::new(0),
+            lagging: Lagging::none(),
             lost: AtomicU64::new(0),
             indexes: Mutex::default(),
             tail: Mutex::new(tail),
@@ -296,6 +297,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         // Who waits for room there is the source itself, which would be kept for ever.
         let waiters = std::mem::take(&mut self.tail.lock().waiters);
         drop(waiters);
+        self.waits_no_more();
         let halted = Progress { watermark: self.cell.watermark(), flow: Flow::Halted };
         if let Some(failure) = failure {
             let message = format!("the shared source {:?} failed: {failure}", self.name);
@@ -313,7 +315,34 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// There may be room again.
     pub(super) fn wake_source(&self) {
         let woken = std::mem::take(&mut self.tail.lock().waiters);
+        if !woken.is_empty() {
+            self.waits_no_more();
+        }
         woken.into_iter().for_each(|task| task.wake());
+    }
+
+    /// What it is among the waits.
+    fn node(&self) -> Option<Node> {
+        self.origin.get()?.1.upgrade()?.node()
+    }
+
+    fn waits_no_more(&self) {
+        self.node().into_iter().for_each(|node| self.lagging.clear(node));
+    }
+
+    /// Says for whom the source is about to wait.
+    fn note_waits(&self) {
+        let Some(node) = self.node() else { return };
+        let tail = self.tail.lock();
+        let lagging = tail.places.iter().flatten().filter(|place| self.is_full(&tail, place));
+        let readers = lagging.map(|place| place.reader.clone()).collect();
+        drop(tail);
+        self.lagging.note(node, readers);
+    }
+
+    /// Whether the source waits for this subscriber.
+    fn is_full(&self, tail: &Tail<T>, place: &Place) -> bool {
+        place.reader.is_waited_for((tail.end - place.position) as usize, self.limit)
     }
 
     fn room_in(&self, tail: &Tail<T>) -> bool {
@@ -321,11 +350,8 @@ impl<T: Send + Sync + 'static> Log<T> {
             let query = self.origin.get().and_then(|(_, query)| query.upgrade());
             query.is_none_or(|query| query.control.ending().is_some())
         };
-        let full = |place: &Place| {
-            place.reader.policy == Lag::Wait && tail.end - place.position >= self.limit as u64
-        };
-        // Acquire: pairs with the release of the subscriber that had no room.
-        let free = || self.full.load(Ordering::Acquire) == 0;
+        let free = || !self.lagging.has_full_seats();
+        let full = |place: &Place| self.is_full(tail, place);
         tail.started && free() && !tail.places.iter().flatten().any(full) || ends()
     }
 }
@@ -379,8 +405,11 @@ impl<T: Send + Sync + 'static> Room for Log<T> {
     }
 
     fn wait(&self, task: &TaskRef) -> bool {
+        self.note_waits();
         let mut tail = self.tail.lock();
         if self.room_in(&tail) {
+            drop(tail);
+            self.waits_no_more();
             return false;
         }
         if !tail.waiters.iter().any(|waiter| Arc::ptr_eq(waiter, task)) {

@@ -4,6 +4,7 @@ mod assemble;
 mod derived;
 mod due;
 mod keyed;
+mod lagging;
 mod log;
 mod publish;
 
@@ -20,6 +21,7 @@ use std::sync::{Arc, Weak};
 
 use crate::operator::{Failure, OpId};
 use crate::sync::OnceLock;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 
 use super::pool::{Task, TaskRef};
 use super::query::{QueryCore, QueryId};
@@ -74,13 +76,17 @@ pub(super) struct Reader {
     head: OpId,
     policy: Lag,
     task: OnceLock<Weak<dyn Task>>,
+    /// By how many times the source's limit it may be behind, if that waits for it: once, but in a circle of
+    /// waits.
+    limits: AtomicUsize,
     /// Keeps what it reads running, if that is derived.
     _lease: Option<Arc<Lease>>,
 }
 
 impl Reader {
     fn new(query: Weak<QueryCore>, head: OpId, policy: Lag, lease: Option<Arc<Lease>>) -> Self {
-        Self { query, head, policy, task: OnceLock::new(), _lease: lease }
+        let (task, limits) = (OnceLock::new(), AtomicUsize::new(1));
+        Self { query, head, policy, task, limits, _lease: lease }
     }
 
     /// The chain that takes the events, once there is one.
@@ -96,6 +102,12 @@ impl Reader {
     /// Whether the source waits for it.
     pub(super) fn waits(&self) -> bool {
         self.policy == Lag::Wait
+    }
+
+    /// Whether the source, whose limit is `limit`, waits for it when it is `behind` so many events.
+    fn is_waited_for(&self, behind: usize, limit: usize) -> bool {
+        // Relaxed: raised by the source's chain, which asks.
+        self.waits() && behind >= limit.saturating_mul(self.limits.load(Ordering::Relaxed))
     }
 
     fn attach(&self, task: Weak<dyn Task>) {
