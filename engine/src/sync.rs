@@ -29,6 +29,24 @@ impl Deadline {
     }
 }
 
+/// Waits while `holds` does of what is locked, at most `limit` if there is one. `true`: it holds no more.
+pub fn wait_while<T>(
+    changed: &Condvar,
+    guard: &mut MutexGuard<'_, T>,
+    limit: Option<Duration>,
+    mut holds: impl FnMut(&mut T) -> bool,
+) -> bool {
+    let deadline = limit.map(Deadline::after);
+    while holds(guard) {
+        match deadline.map(Deadline::left) {
+            None => changed.wait(guard),
+            Some(left) if left.is_zero() => return false,
+            Some(left) => drop(changed.wait_for(guard, left)),
+        }
+    }
+    true
+}
+
 #[cfg(not(loom))]
 mod real {
     pub use parking_lot::{Condvar, Mutex, MutexGuard};

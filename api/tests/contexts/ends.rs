@@ -198,6 +198,24 @@ fn a_context_nobody_can_reach_is_let_go_of() {
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
+/// Each is all that holds the next one. Dropped one within the other they would need more stack than there is.
+#[test]
+fn a_long_row_of_contexts_is_let_go_of() {
+    #[expect(dead_code, reason = "they are held")]
+    struct Holds(Option<ContextHandle<u32>>, Alive);
+    let engine = Engine::builder().workers(1).build().unwrap();
+    let alive = Arc::new(AtomicUsize::new(0));
+    let handlers = Arc::new(Handlers::new().on(all, |_: &mut Holds, _: &u32, _| {}));
+    let first = (0..200_000).fold(None, |next, _| {
+        let holds = Holds(next, Alive::new(&alive));
+        Some(engine.context("in a row").start(handlers.clone(), holds))
+    });
+    assert_eq!(engine.contexts::<u32>().stats().contexts, 200_000);
+    drop(first);
+    assert_eq!(alive.load(Ordering::SeqCst), 0);
+    assert_eq!(engine.contexts::<u32>().stats().contexts, 0);
+}
+
 #[test]
 fn an_engine_that_is_dropped_ends_its_contexts() {
     let count = Arc::new(AtomicUsize::new(0));

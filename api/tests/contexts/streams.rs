@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mizzle::context::{Ended, Handlers, Stepped};
-use mizzle::{Engine, Lag, PushError, Query, Status, source};
+use mizzle::{Engine, Lag, PushError, Query, Status, WhenFull, source};
 
 use super::common::{GUARD, at, completed, engine, eventually, total};
 
@@ -213,4 +213,28 @@ fn a_circle_of_a_query_and_a_context_goes_on() {
         eventually("all have gone round", || *done.lock().unwrap() == expected);
         assert_eq!(handle.status(), Status::Running);
     }
+}
+
+/// What waits for a query's room is offered again and again.
+#[test]
+fn the_time_of_what_is_sent_to_a_query_is_asked_for_once() {
+    let engine = Engine::builder().workers(2).inbox_capacity(1).build().unwrap();
+    let asked = Arc::new(Mutex::new(0));
+    let (query, asks) = (Query::new("slow"), asked.clone());
+    let (input, stream) = query.push_source("n", move |n: &u64| {
+        *asks.lock().unwrap() += 1;
+        at(*n as i64)
+    });
+    let received = stream.channel(1, WhenFull::Wait);
+    let handlers = Handlers::new().on(
+        |n: &u64| Some(n),
+        move |(): &mut (), n, cx| (0..*n).for_each(|n| cx.enqueue_to(&input, n).unwrap()),
+    );
+    let context = engine.context("fast").start(handlers, ());
+    let handle = engine.submit(query).unwrap();
+    context.send(500).unwrap();
+    assert!((0..500).eq((0..500).map(|_| received.recv().unwrap().value)));
+    assert_eq!(*asked.lock().unwrap(), 500);
+    context.drain();
+    completed(&handle);
 }

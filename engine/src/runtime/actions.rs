@@ -14,7 +14,7 @@ use crate::event::Event;
 use crate::operator::{Consumer, Cx, Failure, Flow, OpId, panic_message};
 use crate::situation::Act;
 use crate::state::{StateError, Visit};
-use crate::sync::{Condvar, Deadline, Mutex, thread};
+use crate::sync::{Condvar, Mutex, thread, wait_while};
 use crate::time::Timestamp;
 
 use super::assemble::Assembler;
@@ -124,16 +124,7 @@ impl<E: Send + 'static> LaneOf<E> {
         let is_over =
             |waiting: &Waiting<E>| !waiting.running && (waiting.acts.is_empty() || waiting.closed);
         Pool::block(|limit: Option<Duration>| {
-            let mut waiting = self.waiting.lock();
-            let deadline = limit.map(Deadline::after);
-            while !is_over(&waiting) {
-                match deadline.map(|deadline| deadline.left()) {
-                    None => self.done.wait(&mut waiting),
-                    Some(left) if left.is_zero() => return false,
-                    Some(left) => drop(self.done.wait_for(&mut waiting, left)),
-                }
-            }
-            true
+            wait_while(&self.done, &mut self.waiting.lock(), limit, |waiting| !is_over(waiting))
         });
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::event::Event;
 use crate::operator::{Consumer, Cx, Flow};
 use crate::state::{StateError, Visit};
-use crate::sync::{Condvar, Deadline, Mutex};
+use crate::sync::{Condvar, Deadline, Mutex, wait_while};
 use crate::time::Timestamp;
 
 use super::pool::{Pool, TaskRef};
@@ -175,25 +175,16 @@ impl<T> Receiver<T> {
 
     /// The next event, or `None` after the last one, if either comes within `limit`.
     fn receive_within(&self, limit: Option<Duration>) -> Result<Option<Event<T>>, Nothing> {
-        let deadline = limit.map(Deadline::after);
         let mut queue = self.0.queue.lock();
-        loop {
-            if let Some((event, woken)) = self.0.take(&mut queue) {
-                drop(queue);
-                woken.into_iter().for_each(|task| task.wake());
-                return Ok(Some(event));
-            }
-            if queue.ended {
-                return Ok(None);
-            }
-            match deadline.map(|deadline| deadline.left()) {
-                None => self.0.arrived.wait(&mut queue),
-                Some(left) if left.is_zero() => return Err(Nothing),
-                Some(left) => {
-                    self.0.arrived.wait_for(&mut queue, left);
-                }
-            }
-        }
+        let mut taken = None;
+        let in_time = wait_while(&self.0.arrived, &mut queue, limit, |queue| {
+            taken = self.0.take(queue);
+            taken.is_none() && !queue.ended
+        });
+        drop(queue);
+        let Some((event, woken)) = taken else { return in_time.then_some(None).ok_or(Nothing) };
+        woken.into_iter().for_each(|task| task.wake());
+        Ok(Some(event))
     }
 
     /// The events to come, until the query is over.

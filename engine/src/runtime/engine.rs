@@ -15,10 +15,11 @@ use super::actions::Actions;
 use super::assemble::Assembler;
 use super::chain::BATCH;
 use super::context::{ContextBuilder, Contexts, Realms};
+use super::outcome::Status;
 use super::plans::Plans;
 use super::pool::{Pool, Task, worker_index};
 use super::port::DEFAULT_CAPACITY;
-use super::query::{ChainReport, Control, QueryCore, QueryId, Status};
+use super::query::{ChainReport, Control, QueryCore, QueryId};
 use super::shared::Log;
 use super::timers::Timers;
 

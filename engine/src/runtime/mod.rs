@@ -10,6 +10,7 @@ mod group;
 mod intake;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod outcome;
 mod outlet;
 mod parker;
 mod plans;
@@ -35,11 +36,12 @@ pub use context::{
 };
 pub use engine::{Engine, EngineError, QueryHandle, Settings};
 pub use group::{Group, GroupError, GroupStats, MemberFull, Shared as GroupCore};
+pub use outcome::Status;
 pub use outlet::{Outlet, Router};
 pub use pool::TaskRef;
 pub use port::{Port, Room};
 pub use push::{Line, PushError, PushHandle};
-pub use query::{ChainReport, QueryFailure, QueryId, Status};
+pub use query::{ChainReport, QueryFailure, QueryId};
 pub use shared::{
     Declared, Derived, Found, KeyIndex, KeySubscription, Lag, Lease, Log, SharedStats,
     SubscriberStats, Terms,

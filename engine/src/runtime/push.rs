@@ -138,9 +138,9 @@ impl<T: Send + 'static> PushHandle<T> {
     /// # Errors
     /// [`PushError::Full`] if there is not, [`PushError::Closed`] if the query takes no more events.
     pub fn try_push(&self, value: T) -> Result<(), PushError<T>> {
-        self.offer_one(value).map_err(|(refusal, value)| match refusal {
-            Refusal::Full => PushError::Full(value),
-            Refusal::Closed => PushError::Closed(value),
+        self.offer_one(self.event(value)).map_err(|(refusal, event)| match refusal {
+            Refusal::Full => PushError::Full(event.value),
+            Refusal::Closed => PushError::Closed(event.value),
         })
     }
 
@@ -200,11 +200,14 @@ impl<T: Send + 'static> PushHandle<T> {
         self.line.port.depth()
     }
 
-    /// Takes one value if there is room.
-    pub(super) fn offer_one(&self, value: T) -> Result<(), (Refusal, T)> {
-        let event = self.line.event(value);
-        let pushed = self.line.port.push_event(event, BATCH, || self.line.now());
-        pushed.map_err(|(refusal, event)| (refusal, event.value))
+    /// A value with its time.
+    pub(super) fn event(&self, value: T) -> Event<T> {
+        self.line.event(value)
+    }
+
+    /// Takes one event if there is room.
+    pub(super) fn offer_one(&self, event: Event<T>) -> Result<(), (Refusal, Event<T>)> {
+        self.line.port.push_event(event, BATCH, || self.line.now())
     }
 
     /// Registers `task` to be woken when there is room. `false`: there is now, or no hope of it.

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use crate::operator::{Failure, Flow, OpId};
 use crate::plan::{Plan, Site};
-use crate::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use crate::sync::{Condvar, Deadline, Mutex};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::time::{Clock, Timestamp};
 
 use super::chain::Chain;
 use super::context::Node;
 use super::engine::Shared;
+use super::outcome::{End, Outcome, Status, Wish};
 use super::pool::{Task, TaskRef};
 use super::stats::ChainStats;
 
@@ -23,35 +24,6 @@ pub struct QueryId(pub u64);
 impl std::fmt::Display for QueryId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "q{}", self.0)
-    }
-}
-
-/// Where a query stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Status {
-    /// It takes events.
-    Running,
-    /// Its sources have been told to end; what they gave is being processed.
-    Draining,
-    /// It is told to stop: what was taken is processed, nothing fires.
-    Stopping,
-    /// It is told to abandon everything.
-    Cancelling,
-    /// All sources ended or were drained; everything open has fired.
-    Completed,
-    /// It was stopped.
-    Stopped,
-    /// It was cancelled.
-    Cancelled,
-    /// It could not go on.
-    Failed(QueryFailure),
-}
-
-impl Status {
-    /// Whether it is over.
-    pub fn is_over(&self) -> bool {
-        matches!(self, Status::Completed | Status::Stopped | Status::Cancelled | Status::Failed(_))
     }
 }
 
@@ -89,44 +61,25 @@ impl QueryFailure {
     }
 }
 
-const RUN: u8 = 0;
-const DRAIN: u8 = 1;
-const STOP: u8 = 2;
-const CANCEL: u8 = 3;
-
 /// How a query is meant to end, seen by its chains at every batch.
 pub struct Control {
-    wish: AtomicU8,
+    wish: Wish,
     clock: Arc<dyn Clock>,
 }
 
 impl Control {
     pub(super) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { wish: AtomicU8::new(RUN), clock }
-    }
-
-    /// Wishes only grow: a query told to stop cannot be drained any more.
-    fn wish(&self, wish: u8) {
-        // Release: pairs with the acquires below; who sees the wish sees what led to it.
-        self.wish.fetch_max(wish, Ordering::AcqRel);
-    }
-
-    fn wished(&self) -> u8 {
-        self.wish.load(Ordering::Acquire)
+        Self { wish: Wish::default(), clock }
     }
 
     /// How sources are to end, if they are to.
     pub fn ending(&self) -> Option<Flow> {
-        match self.wished() {
-            RUN => None,
-            DRAIN => Some(Flow::Ended),
-            _ => Some(Flow::Halted),
-        }
+        self.wish.get().map(|end| if end == End::Drained { Flow::Ended } else { Flow::Halted })
     }
 
     /// Whether everything is to be abandoned.
     pub fn cancelled(&self) -> bool {
-        self.wished() == CANCEL
+        self.wish.is(End::Cancelled)
     }
 
     /// The engine's clock in nanoseconds; never 0.
@@ -153,8 +106,7 @@ pub struct QueryCore {
     pub(super) control: Control,
     chains: Mutex<Chains>,
     remaining: AtomicUsize,
-    outcome: Mutex<Outcome>,
-    over: Condvar,
+    outcome: Outcome,
     /// Where it is listed.
     engine: Weak<Shared>,
 }
@@ -163,13 +115,6 @@ enum Chains {
     Live(Vec<Arc<Chain>>),
     /// What was counted, once the query is over and its chains are gone.
     Last(Vec<ChainReport>),
-}
-
-#[derive(Default)]
-struct Outcome {
-    // Boxed, because few queries fail and there may be a great many.
-    failure: Option<Box<QueryFailure>>,
-    over: bool,
 }
 
 /// One chain in a report.
@@ -210,8 +155,7 @@ impl QueryCore {
             control,
             chains: Mutex::new(Chains::Live(Vec::new())),
             remaining: AtomicUsize::new(0),
-            outcome: Mutex::default(),
-            over: Condvar::new(),
+            outcome: Outcome::default(),
             engine,
         })
     }
@@ -241,32 +185,28 @@ impl QueryCore {
     }
 
     pub(super) fn drain(&self) {
-        self.wish(DRAIN);
+        self.wish(End::Drained);
         self.wake_all();
     }
 
     pub(super) fn stop(&self) {
-        self.wish(STOP);
+        self.wish(End::Stopped);
         self.wake_all();
     }
 
-    /// How it ended is not changed afterwards.
-    fn wish(&self, wish: u8) {
-        let outcome = self.outcome.lock();
-        if !outcome.over {
-            self.control.wish(wish);
-        }
+    fn wish(&self, end: End) {
+        self.outcome.wish(&self.control.wish, end);
     }
 
     pub(super) fn cancel(&self) {
-        self.wish(CANCEL);
+        self.wish(End::Cancelled);
         self.live().iter().for_each(|chain| chain.leave());
         self.wake_all();
     }
 
     /// Why it could not go on, if so.
     pub(super) fn failure(&self) -> Option<QueryFailure> {
-        self.outcome.lock().failure.as_deref().cloned()
+        self.outcome.failure()
     }
 
     /// Ends the query because of `failure` of a chain that starts with `head` and had taken `position`
@@ -274,7 +214,7 @@ impl QueryCore {
     pub(super) fn fail(&self, failure: Failure, head: OpId, position: u64) {
         let failure = QueryFailure::new(&self.plan, failure, head, position);
         tracing::warn!(query = %self.id, name = &*self.name, %failure, "query failed");
-        self.outcome.lock().failure.get_or_insert(Box::new(failure));
+        self.outcome.fail(failure);
         self.cancel();
     }
 
@@ -287,43 +227,21 @@ impl QueryCore {
         let report = self.chain_reports();
         let chains = std::mem::replace(&mut *self.chains.lock(), Chains::Last(report));
         drop(chains);
-        self.outcome.lock().over = true;
+        self.outcome.finish();
         tracing::debug!(query = %self.id, name = &*self.name, status = ?self.status(), "query over");
         if let Some(engine) = self.engine.upgrade() {
             engine.forget(self.id);
         }
-        self.over.notify_all();
+        self.outcome.tell();
     }
 
     pub(super) fn status(&self) -> Status {
-        let outcome = self.outcome.lock();
-        match (outcome.over, &outcome.failure, self.control.wished()) {
-            (true, Some(failure), _) => Status::Failed((**failure).clone()),
-            (true, None, CANCEL) => Status::Cancelled,
-            (true, None, STOP) => Status::Stopped,
-            (true, None, _) => Status::Completed,
-            (false, _, CANCEL) => Status::Cancelling,
-            (false, _, STOP) => Status::Stopping,
-            (false, _, DRAIN) => Status::Draining,
-            (false, _, _) => Status::Running,
-        }
+        self.outcome.status(&self.control.wish)
     }
 
     /// Waits until it is over, at most `timeout` if there is one. `true`: it is.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
-        let deadline = timeout.map(Deadline::after);
-        let mut outcome = self.outcome.lock();
-        while !outcome.over {
-            match deadline {
-                None => self.over.wait(&mut outcome),
-                Some(deadline) => {
-                    if self.over.wait_for(&mut outcome, deadline.left()).timed_out() {
-                        break;
-                    }
-                }
-            }
-        }
-        outcome.over
+        self.outcome.wait(timeout)
     }
 
     pub(super) fn chain_reports(&self) -> Vec<ChainReport> {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use crate::sync::Deadline;
 
 use super::super::engine::Shared;
+use super::super::outcome::Status;
 use super::super::pool::Pool;
 use super::super::port::Refusal;
 use super::super::push::PushError;
-use super::super::query::Status;
 use super::handlers::{Handlers, Own};
 use super::inbox::Letter;
 use super::realm::Realm;

@@ -1,5 +1,6 @@
 //! What a context does with its events.
 
+use std::any::Any;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -157,6 +158,9 @@ pub(super) trait Life<E>: Send {
 
     /// When something happens next without an event, if anything does.
     fn due(&self) -> Option<Timestamp>;
+
+    /// Itself, to be dropped.
+    fn let_go(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
 /// A context's own part.
@@ -239,5 +243,9 @@ impl<E: Send + Sync + 'static, S: Send + 'static> Life<E> for Own<E, S> {
     fn due(&self) -> Option<Timestamp> {
         let pairs = self.handlers.patterns.iter().zip(&self.watching.as_ref()?.of_each);
         pairs.filter_map(|(pattern, watched)| pattern.due(watched)).min()
+    }
+
+    fn let_go(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
     }
 }

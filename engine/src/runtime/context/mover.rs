@@ -331,9 +331,18 @@ impl<E: Send + Sync + 'static> Door for Special<E> {
 
 impl<E: Send + Sync + 'static> sealed::Target<Arc<E>> for Arc<Special<E>> {
     type Kept = Self;
+    type Packed = Arc<E>;
 
     fn kept(&self) -> Self {
         self.clone()
+    }
+
+    fn pack(&self, event: Arc<E>) -> Arc<E> {
+        event
+    }
+
+    fn unpack(event: Arc<E>) -> Arc<E> {
+        event
     }
 
     fn offer(&self, event: Arc<E>) -> Result<Option<TaskRef>, (Refusal, Arc<E>)> {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::event::Event;
+
 use super::super::parker::Parker;
 use super::super::pool::{Pool, TaskRef};
 use super::super::port::Refusal;
@@ -38,12 +40,20 @@ pub(super) mod sealed {
     #[expect(private_interfaces, reason = "the trait is sealed")]
     pub trait Target<T> {
         /// Itself, to be kept while an event waits for it.
-        type Kept: Target<T> + Send + 'static;
+        type Kept: Target<T, Packed = Self::Packed> + Send + 'static;
+
+        /// An event as it is offered, again and again if need be.
+        type Packed: Send + 'static;
 
         fn kept(&self) -> Self::Kept;
 
+        /// May call functions of the user's.
+        fn pack(&self, event: T) -> Self::Packed;
+
+        fn unpack(packed: Self::Packed) -> T;
+
         /// Takes an event, if there is room. Whoever is to be notified then.
-        fn offer(&self, event: T) -> Result<Option<TaskRef>, (Refusal, T)>;
+        fn offer(&self, packed: Self::Packed) -> Result<Option<TaskRef>, (Refusal, Self::Packed)>;
 
         /// Registers `task`, which is `node` among the waits, to be woken when there is room. `false`: there is now.
         fn wait(&self, task: &TaskRef, node: Node) -> bool;
@@ -55,9 +65,20 @@ pub(super) mod sealed {
 #[expect(private_interfaces, reason = "the trait is sealed")]
 impl<E: Send + Sync + 'static> sealed::Target<E> for ContextHandle<E> {
     type Kept = Self;
+    type Packed = E;
 
     fn kept(&self) -> Self {
         self.clone()
+    }
+
+    #[inline]
+    fn pack(&self, event: E) -> E {
+        event
+    }
+
+    #[inline]
+    fn unpack(event: E) -> E {
+        event
     }
 
     #[inline]
@@ -90,12 +111,21 @@ impl<E: Send + Sync + 'static> Context<E> {
 #[expect(private_interfaces, reason = "the trait is sealed")]
 impl<T: Send + 'static> sealed::Target<T> for PushHandle<T> {
     type Kept = Self;
+    type Packed = Event<T>;
 
     fn kept(&self) -> Self {
         self.clone()
     }
 
-    fn offer(&self, event: T) -> Result<Option<TaskRef>, (Refusal, T)> {
+    fn pack(&self, event: T) -> Event<T> {
+        self.event(event)
+    }
+
+    fn unpack(event: Event<T>) -> T {
+        event.value
+    }
+
+    fn offer(&self, event: Event<T>) -> Result<Option<TaskRef>, (Refusal, Event<T>)> {
         self.offer_one(event).map(|()| None)
     }
 
@@ -151,25 +181,25 @@ pub(super) enum Sent {
 }
 
 /// An event for a target.
-pub(super) struct ParcelTo<X, T> {
+pub(super) struct ParcelTo<T, X: sealed::Target<T>> {
     target: X,
-    event: Option<T>,
+    packed: Option<X::Packed>,
 }
 
-impl<X, T> ParcelTo<X, T> {
-    pub(super) fn new(target: X, event: T) -> Self {
-        Self { target, event: Some(event) }
+impl<T, X: sealed::Target<T>> ParcelTo<T, X> {
+    pub(super) fn new(target: X, packed: X::Packed) -> Self {
+        Self { target, packed: Some(packed) }
     }
 }
 
-impl<T: Send + 'static, X: sealed::Target<T> + Send + 'static> Parcel for ParcelTo<X, T> {
+impl<T: Send + 'static, X: sealed::Target<T> + Send + 'static> Parcel for ParcelTo<T, X> {
     fn send(&mut self) -> Sent {
-        let event = self.event.take().expect("a parcel is sent once");
-        match self.target.offer(event) {
+        let packed = self.packed.take().expect("a parcel is sent once");
+        match self.target.offer(packed) {
             Ok(task) => Sent::Arrived(task),
             Err((Refusal::Closed, _)) => Sent::Lost,
-            Err((Refusal::Full, event)) => {
-                self.event = Some(event);
+            Err((Refusal::Full, packed)) => {
+                self.packed = Some(packed);
                 Sent::Full
             }
         }

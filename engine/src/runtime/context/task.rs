@@ -1,19 +1,21 @@
 //! A context as the workers see it.
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use crate::operator::{contained, panic_message};
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use crate::sync::{Condvar, Deadline, Mutex};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::chain::BATCH;
 use super::super::engine::Shared;
+use super::super::outcome::{End as Ending, Outcome, Status, Wish};
 use super::super::pool::{Pool, Task, TaskRef};
-use super::super::query::{QueryFailure, Status};
+use super::super::query::QueryFailure;
 use super::super::token::{Queue, Token};
 use super::handle::{ContextId, ContextStats, Terms};
 use super::handlers::Life;
@@ -30,10 +32,6 @@ const SMALL_STACK: usize = 8;
 /// So many events are handled between two looks at the clock, at most.
 const LOOK_EVERY: u64 = 64;
 
-const RUN: u8 = 0;
-const DRAIN: u8 = 1;
-const CANCEL: u8 = 2;
-
 /// A context. The state's type is behind `Life`.
 pub(super) struct Context<E> {
     pub(super) id: ContextId,
@@ -42,10 +40,9 @@ pub(super) struct Context<E> {
     token: Token,
     inbox: Inbox<E>,
     held: Mutex<Held<E>>,
-    wish: AtomicU8,
+    wish: Wish,
     counts: Counts,
-    outcome: Mutex<Outcome>,
-    over: Condvar,
+    outcome: Outcome,
     this: Weak<Self>,
 }
 
@@ -64,13 +61,6 @@ struct Held<E> {
     kept: bool,
     /// Its own code has ended it: it is over when what it has sent has gone.
     ending: bool,
-}
-
-#[derive(Default)]
-struct Outcome {
-    // Boxed: few contexts fail, and there may be a great many.
-    failure: Option<Box<QueryFailure>>,
-    over: bool,
 }
 
 /// See [`ContextStats`]. Written by whoever runs the context, once per run.
@@ -122,10 +112,9 @@ impl<E: Send + Sync + 'static> Context<E> {
             realm,
             token: Token::default(),
             held: Mutex::new(held),
-            wish: AtomicU8::new(RUN),
+            wish: Wish::default(),
             counts: Counts::default(),
-            outcome: Mutex::default(),
-            over: Condvar::new(),
+            outcome: Outcome::default(),
             this: this.clone(),
         })
     }
@@ -174,7 +163,7 @@ impl<E: Send + Sync + 'static> Context<E> {
         self.take_timers(held);
         let (mut started, mut knows_time) = (None, false);
         loop {
-            if self.wish() == CANCEL || run.end.is_some() {
+            if self.wish.is(Ending::Cancelled) || run.end.is_some() {
                 return Next::Over;
             }
             if held.outbox.is_some() && !self.send_on(held) {
@@ -199,7 +188,9 @@ impl<E: Send + Sync + 'static> Context<E> {
                 }
                 None => match self.next_input(held, run) {
                     Some(letter) => (0, letter),
-                    None if self.wish() == DRAIN && self.inbox.is_settled() => return Next::Over,
+                    None if self.wish.is(Ending::Drained) && self.inbox.is_settled() => {
+                        return Next::Over;
+                    }
                     None => return Next::Rest,
                 },
             };
@@ -367,7 +358,7 @@ impl<E: Send + Sync + 'static> Context<E> {
         let position = self.counts.input.load(Ordering::Relaxed) + run.counts.input;
         let failure = QueryFailure::at(self.terms.name(self.id), place, position, message);
         tracing::warn!(context = %self.id, %failure, "context failed");
-        self.outcome.lock().failure.get_or_insert(Box::new(failure));
+        self.outcome.fail(failure);
     }
 
     fn account(&self, counted: &Counted) {
@@ -404,8 +395,8 @@ impl<E: Send + Sync + 'static> Context<E> {
         Waits::get().leave(self.node());
         self.wake(woken);
         self.token.finish();
-        self.outcome.lock().over = true;
-        self.over.notify_all();
+        self.outcome.finish();
+        self.outcome.tell();
         self.realm.ended(self.id);
     }
 
@@ -471,60 +462,32 @@ impl<E: Send + Sync + 'static> Context<E> {
         self.terms.max_depth
     }
 
-    fn wish(&self) -> u8 {
-        self.wish.load(Ordering::Acquire)
-    }
-
     pub(super) fn drain(&self) {
         // First nothing more is let in: so a run that sees the wish and an empty inbox has seen it all.
         let woken = self.inbox.seal();
-        self.wish_for(DRAIN);
+        self.wish_for(Ending::Drained);
         self.wake(woken);
     }
 
     pub(super) fn cancel(&self) {
-        self.wish_for(CANCEL);
+        self.wish_for(Ending::Cancelled);
     }
 
-    /// Wishes only grow, and how it ended is not changed afterwards.
-    fn wish_for(&self, wish: u8) {
-        let outcome = self.outcome.lock();
-        if outcome.over {
-            return;
-        }
-        self.wish.fetch_max(wish, Ordering::AcqRel);
-        drop(outcome);
-        if let Some(task) = self.this.upgrade() {
+    fn wish_for(&self, end: Ending) {
+        if self.outcome.wish(&self.wish, end)
+            && let Some(task) = self.this.upgrade()
+        {
             (task as TaskRef).wake();
         }
     }
 
     pub(super) fn status(&self) -> Status {
-        let outcome = self.outcome.lock();
-        match (outcome.over, &outcome.failure, self.wish()) {
-            (true, Some(failure), _) => Status::Failed((**failure).clone()),
-            (true, None, CANCEL) => Status::Cancelled,
-            (true, None, _) => Status::Completed,
-            (false, _, CANCEL) => Status::Cancelling,
-            (false, _, DRAIN) => Status::Draining,
-            (false, ..) => Status::Running,
-        }
+        self.outcome.status(&self.wish)
     }
 
     /// Waits until it is over, at most `timeout` if there is one. `true`: it is.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
-        let deadline = timeout.map(Deadline::after);
-        let mut outcome = self.outcome.lock();
-        while !outcome.over {
-            match deadline.map(|deadline| deadline.left()) {
-                None => self.over.wait(&mut outcome),
-                Some(left) if left.is_zero() => break,
-                Some(left) => {
-                    self.over.wait_for(&mut outcome, left);
-                }
-            }
-        }
-        outcome.over
+        self.outcome.wait(timeout)
     }
 
     pub(super) fn stats(&self) -> ContextStats {
@@ -587,14 +550,40 @@ impl<E: Send + Sync + 'static> Door for Context<E> {
 }
 
 impl<E> Drop for Context<E> {
-    /// Nobody could reach it any more. What is dropped is the user's.
+    /// Nobody could reach it any more.
     fn drop(&mut self) {
-        let life = self.held.lock().life.take();
-        if life.is_some() {
-            if let Some(message) = contained(|| drop(life)) {
-                tracing::warn!(context = %self.id, "panicked when dropped: {message}");
-            }
+        if let Some(life) = self.held.lock().life.take() {
             self.realm.forget(self.id);
+            drop_in_turn(self.id, life.let_go());
         }
     }
+}
+
+thread_local! {
+    /// What contexts were that nobody could reach, while one of them is dropped on this thread.
+    static LET_GO: RefCell<Option<Vec<Box<dyn Any + Send>>>> = const { RefCell::new(None) };
+}
+
+/// Drops what the context `id` was. It is the user's, and may hold another context that nobody else can reach, which
+/// holds another: however long the row, one is dropped after the other, not within the other.
+fn drop_in_turn(id: ContextId, life: Box<dyn Any + Send>) {
+    let mut life = Some(life);
+    let is_within = LET_GO.try_with(|let_go| {
+        let mut let_go = let_go.borrow_mut();
+        let is_within = let_go.is_some();
+        let_go.get_or_insert_default().extend(life.take());
+        is_within
+    });
+    if is_within == Ok(true) {
+        return;
+    }
+    // There is no list any more where a thread ends.
+    let next = || LET_GO.try_with(|let_go| let_go.borrow_mut().as_mut()?.pop()).ok()?;
+    while let Some(life) = life.take().or_else(next) {
+        if let Some(message) = contained(|| drop(life)) {
+            tracing::warn!(context = %id, "panicked when dropped: {message}");
+        }
+    }
+    // What it fails for has no list.
+    let _ = LET_GO.try_with(|let_go| let_go.take());
 }

@@ -165,18 +165,19 @@ impl<E: Send + Sync + 'static> ContextCx<'_, E> {
         T: Send + 'static,
         X: sealed::Target<T>,
     {
-        let event = match self.outbox {
-            Some(_) => event,
-            None => match target.offer(event) {
+        let packed = target.pack(event);
+        let packed = match self.outbox {
+            Some(_) => packed,
+            None => match target.offer(packed) {
                 Ok(task) => {
                     task.into_iter().for_each(Pool::hold_back);
                     return Ok(());
                 }
-                Err((Refusal::Closed, event)) => return Err(Ended(event)),
-                Err((Refusal::Full, event)) => event,
+                Err((Refusal::Closed, packed)) => return Err(Ended(X::unpack(packed))),
+                Err((Refusal::Full, packed)) => packed,
             },
         };
-        let parcel = Box::new(ParcelTo::new(target.kept(), event));
+        let parcel = Box::new(ParcelTo::new(target.kept(), packed));
         self.outbox.get_or_insert_default().push_back(parcel);
         Ok(())
     }
