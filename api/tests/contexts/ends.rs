@@ -53,6 +53,7 @@ fn a_panic_ends_its_context_alone_and_names_the_handler() {
 fn routing_without_end_ends_the_context_with_an_error() {
     let stepped = Stepped::new();
     let deepest = Arc::new(Mutex::new(0));
+    let line = line!() + 1;
     let handlers = Arc::new(Handlers::new().on(all, |seen: &mut Arc<Mutex<u32>>, n: &u32, cx| {
         *seen.lock().unwrap() = *n;
         if *n != 7 {
@@ -73,6 +74,7 @@ fn routing_without_end_ends_the_context_with_an_error() {
     assert_eq!(*deepest.lock().unwrap(), 8 + 7);
     let Status::Failed(failure) = endless.status() else { panic!("{:?}", endless.status()) };
     assert!(failure.message.contains("more than 7 deep"), "{failure}");
+    assert!(failure.location.contains(&format!("ends.rs:{line}:")), "{failure}");
     assert_eq!(endless.stats().dropped, 1, "the second event was waiting");
     enough.try_send(7).unwrap();
     assert_eq!(stepped.run(&enough), 1, "the other one does not notice");

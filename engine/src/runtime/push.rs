@@ -24,8 +24,8 @@ pub enum PushError<T> {
     /// The inbox is full; only `try_push` says so.
     #[error("the inbox is full")]
     Full(T),
-    /// The query is over, has been told to end, or was never submitted and is gone.
-    #[error("the query takes no more events")]
+    /// The query, or the context, is over, has been told to end, or was never submitted and is gone.
+    #[error("it takes no more events: it is over, or has been told to end")]
     Closed(T),
 }
 

@@ -172,9 +172,8 @@ impl<E: Send + Sync + 'static> ContextHandle<E> {
         }
     }
 
-    /// Lets nothing more in, what is in the special queue neither; it ends when it has handled what waits, what streams that ended in it had it wait
-    /// for included. Timers that are still to come are
-    /// dropped then. Returns at once.
+    /// Lets nothing more in, not even what is in the special queue. It ends when it has handled what waits, also what
+    /// streams that end in it had no room for. Timers that are still to come are dropped then. Returns at once.
     pub fn drain(&self) {
         self.0.drain();
     }
@@ -190,7 +189,7 @@ impl<E: Send + Sync + 'static> ContextHandle<E> {
     }
 
     /// Waits until it is over and says how it ended. On a worker of an engine that engine's other work is
-    /// done meanwhile.
+    /// done meanwhile. A handler that waits for its own context waits for ever.
     pub fn wait(&self) -> Status {
         Pool::block(|timeout| self.0.wait(timeout));
         self.status()

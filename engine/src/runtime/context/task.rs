@@ -248,7 +248,10 @@ impl<E: Send + Sync + 'static> Context<E> {
     /// Handlers have run, before which the stack held so much.
     #[inline]
     fn handled(&self, held: &mut Held<E>, run: &mut Run, base: usize) {
-        run.at = None;
+        if run.end.is_none() {
+            // Else it is to blame.
+            run.at = None;
+        }
         held.stack[base..].reverse();
         if std::mem::take(&mut run.wants_end) {
             held.ending = true;
