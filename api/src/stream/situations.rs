@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use mizzle_engine::operator::join::Either;
 use mizzle_engine::operator::{
-    Consumer, Nowhere, OneByOne, OpId, Reporting, SituationMatch, SituationState,
+    Consumer, NO_ACTIONS, Nowhere, OneByOne, OpId, Reporting, SituationMatch, SituationState,
     SteeredSituations, Together,
 };
 use mizzle_engine::plan::{Head, Shape};
@@ -219,10 +219,6 @@ fn looking<B, E, K, KF, W>(
     stream
 }
 
-/// Why rules with actions are refused.
-const NO_ACTIONS: &str = "a rule has an action, but it is not said how many may wait to be done: \
-                          `.actions(capacity, when_full)`";
-
 #[track_caller]
 fn steered<B, C, K, KF>(
     stream: Stream<B>,
@@ -306,12 +302,17 @@ pub trait ActsTo<E>: 'static {
     /// What takes them.
     type Consumer: Consumer<Act<E>>;
 
+    /// Whether somebody does them.
+    const ARE_DONE: bool;
+
     /// Makes it, for operator `op`.
     fn consumer(&self, op: OpId, closing: &mut Closing<'_>) -> Self::Consumer;
 }
 
 impl<E: Send + 'static> ActsTo<E> for () {
     type Consumer = Nowhere<Act<E>>;
+
+    const ARE_DONE: bool = false;
 
     fn consumer(&self, _: OpId, _: &mut Closing<'_>) -> Nowhere<Act<E>> {
         Nowhere::default()
@@ -320,6 +321,8 @@ impl<E: Send + 'static> ActsTo<E> for () {
 
 impl<E: Send + 'static> ActsTo<E> for Arc<Port<Act<E>>> {
     type Consumer = mizzle_engine::runtime::Outlet<Act<E>>;
+
+    const ARE_DONE: bool = true;
 
     fn consumer(&self, op: OpId, closing: &mut Closing<'_>) -> Self::Consumer {
         let piece = closing.assembler.plan().piece_of(op).expect("the operator was planned");
@@ -346,7 +349,7 @@ where
         let key = (self.key, self.only);
         let matching =
             SituationMatch::new(self.op, key, program, self.codec, self.reset_on_panic, next, acts);
-        (self.upstream, matching)
+        (self.upstream, if A::ARE_DONE { matching } else { matching.refusing_actions() })
     }
 }
 

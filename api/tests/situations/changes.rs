@@ -2,7 +2,7 @@
 
 use mizzle::situation::{Lifespan, Rules, Situation, Situations, operand};
 use mizzle::stream::Member;
-use mizzle::{Engine, Event, Query, source};
+use mizzle::{Engine, Event, Query, Status, source};
 
 use super::common::{at, completed, engine};
 
@@ -71,6 +71,23 @@ fn a_rule_that_goes_is_gone_and_comes_back_anew() {
 fn a_change_that_makes_no_sense_is_refused_when_it_is_made() {
     assert!(rules().remove("sevens").compile().is_err());
     assert!(rules().remove_lifespan("always").compile().is_err());
+}
+
+/// Nobody was told how many may wait.
+#[test]
+fn a_change_that_brings_an_action_fails_the_query() {
+    let acting = so_many("twos", 2, 2).action(|_| ());
+    let changed = rules().situation(acting).compile().unwrap();
+    let query = Query::new("changes");
+    let things = query.source("things", source::events(things()));
+    let changes = query.source("changes", source::events(vec![Event::new(at(5), changed)]));
+    let found = things.key_by(|_| 7).situations_steered(rules(), changes).collect();
+    let engine = engine(2);
+    let handle = engine.submit(query).unwrap();
+    let Status::Failed(why) = handle.wait() else { panic!("{:?}", handle.status()) };
+    assert!(why.message.contains("`.actions(capacity, when_full)`"), "{why}");
+    assert!(why.operator == "situations" && why.location.contains("changes.rs:"), "{why}");
+    drop(found);
 }
 
 #[test]

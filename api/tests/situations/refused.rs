@@ -154,6 +154,47 @@ fn lifespans_that_cannot_be() {
 }
 
 #[test]
+fn lifespans_that_contradict_themselves() {
+    let of = |lifespan: Lifespan<Happening>| in_lifespan(lifespan, Rule::all("r", [a()]));
+    let starts = || Lifespan::new("L").from_start().closed_by(8u16);
+    let says = |text: String, field: &str, reason: &str| {
+        let begins = format!("rule \"L\", {field}: ");
+        assert!(text.starts_with(&begins) && text.contains(reason), "{text}");
+    };
+    says(of(starts().adds()), "adds", "never a second one");
+    says(of(starts().opener_counts()), "opener_counts", "no event opens it");
+    says(
+        of(hour().max_open(3, AtCap::RefuseNewest)),
+        "max_open",
+        "unless it is said that it `adds`",
+    );
+    assert_eq!(of(hour().adds().max_open(3, AtCap::RefuseNewest)), "it is not refused");
+    let times = || Lifespan::new("L").opened_at(at(5_000)).closed_at(at(9_000));
+    let with = |rule| in_lifespan(times(), rule);
+    let says = super::refused::says;
+    says(&with(Rule::every("r", ms(4_000))), "interval", "over by then");
+    says(&with(Rule::after("r", ms(4_000), a())), "interval", "over by then");
+    says(&with(Rule::at("r", at(4_999))), "time", "not been opened by then");
+    assert_eq!(
+        why(&rules()
+            .lifespan(times())
+            .situation(Rule::every("r", ms(3_999)).during("L").derives(9u16, |_| unreachable!()))),
+        "it is not refused"
+    );
+}
+
+#[test]
+fn a_count_of_several_operands_is_not_taken_back_for_one() {
+    let newest = || a().overrides_always();
+    says(
+        &in_hour(Rule::nth("r", 3, [newest(), a()])),
+        "override of operand 0",
+        "counts all operands together",
+    );
+    assert_eq!(in_hour(Rule::nth("r", 3, [newest()])), "it is not refused");
+}
+
+#[test]
 fn what_is_said_of_a_function_shows_in_the_rules() {
     let hot = a().threshold(|event| event.value > 3.0).called("hot").cost(Duration::from_nanos(40));
     let rule = derived(Rule::all("r", [hot])).called("copy").cost(Duration::from_nanos(90));

@@ -34,7 +34,8 @@ pub use link::Linked;
 pub use pattern::{Nowhere, PatternMatch, PatternState, Select};
 pub use process::{Process, ProcessCx, ProcessOp, ProcessState};
 pub use situations::{
-    Closure, OneByOne, Reporting, SituationMatch, SituationState, SteeredSituations, Together,
+    Closure, NO_ACTIONS, OneByOne, Reporting, SituationMatch, SituationState, SteeredSituations,
+    Together,
 };
 pub use stateless::{DebugEvents, Filter, FilterMap, FlatMap, Inspect, Map};
 pub use window::{

@@ -16,6 +16,10 @@ use crate::situation::{Act, Layout, Lives, Program, Renewed, Room, Said, TypeId}
 use crate::state::{Codec, StateError, Visit, hash, show};
 use crate::time::{Timestamp, is_due};
 
+/// Why rules with actions are not taken.
+pub const NO_ACTIONS: &str = "a rule has an action, but it is not said how many may wait to be done: \
+                              `.actions(capacity, when_full)`";
+
 /// How what was found goes out.
 pub trait Reporting<E>: Send + Sync + 'static {
     /// What goes out.
@@ -82,6 +86,8 @@ pub struct SituationMatch<E, K, KF, R, N, A> {
     program: Arc<Program<E>>,
     codec: Option<Codec<SituationState<K, E>>>,
     reset_on_panic: bool,
+    /// Rules with actions are not taken.
+    refuses_actions: bool,
     reporting: std::marker::PhantomData<fn() -> R>,
     next: N,
     acts: A,
@@ -99,8 +105,25 @@ impl<E, K, KF, R, N, A> SituationMatch<E, K, KF, R, N, A> {
         next: N,
         acts: A,
     ) -> Self {
-        let reporting = std::marker::PhantomData;
-        Self { op, key, only, program, codec, reset_on_panic, reporting, next, acts }
+        let (refuses_actions, reporting) = (false, std::marker::PhantomData);
+        Self {
+            op,
+            key,
+            only,
+            program,
+            codec,
+            reset_on_panic,
+            refuses_actions,
+            reporting,
+            next,
+            acts,
+        }
+    }
+
+    /// Nobody does actions: rules with some fail the query.
+    pub fn refusing_actions(mut self) -> Self {
+        self.refuses_actions = true;
+        self
     }
 }
 
@@ -204,7 +227,7 @@ where
         };
         let lives = keys.at(place);
         program.event(lives, room, of, event);
-        if program.is_fresh(lives) {
+        if program.is_fresh(lives, time) {
             keys.forget(place, false);
         } else if let Some(due) = lives.due() {
             keys.wake_by(place, due);
@@ -221,7 +244,7 @@ where
     ) {
         let Some(lives) = own.keys.rung_by(alarm) else { return };
         program.clock(lives, room, (alarm.due, ending));
-        if !is_only && program.is_fresh(lives) {
+        if !is_only && program.is_fresh(lives, alarm.due) {
             own.keys.forget(alarm.place, false);
         } else if let Some(due) = lives.due() {
             own.keys.wake_by(alarm.place, due);
@@ -316,6 +339,9 @@ where
         time: Timestamp,
         program: Arc<Program<E>>,
     ) {
+        if self.refuses_actions && program.has_actions() {
+            return cx.fail(self.op, Some(time), NO_ACTIONS);
+        }
         let before = std::mem::replace(&mut run.program, program);
         self.attempt(run, cx, time, Again::None, |program, own, _| {
             program.take_over(own, time, &|part| program.renews(&before, part));

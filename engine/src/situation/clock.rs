@@ -135,12 +135,12 @@ impl<E: Clone> Program<E> {
         lives.store.tidy();
     }
 
-    /// Lets happen what is due at `due`: each thing, and what comes of it.
+    /// Lets happen what is due at `due`: one thing after the other, each with what comes of it, in one closure.
     fn come(&self, lives: &mut Lives<E>, room: &mut Room<E>, due: Timestamp, ending: bool) {
-        while room.dropped.fails.is_none()
-            && let Some(first) = self.first_due(lives, due)
+        let mut turn = Turn { program: self, lives, room, time: due, ending };
+        while turn.room.dropped.fails.is_none()
+            && let Some(first) = self.first_due(turn.lives, due)
         {
-            let mut turn = Turn { program: self, lives, room, time: due, ending };
             match first {
                 First::End(span) => {
                     if let Some(life) = turn.lives.open[span].pop_front() {
@@ -163,7 +163,9 @@ impl<E: Clone> Program<E> {
                     turn.settle(base);
                 }
             }
-            turn.close();
+            // Each may bring as much as an event may.
+            turn.room.steps = 0;
         }
+        turn.close();
     }
 }

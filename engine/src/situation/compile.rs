@@ -35,6 +35,10 @@ impl<E> Set<E> {
                 situation.invalid("lifespan", format!("no type of lifespans is called {name:?}"))
             })?;
             checks::situation(situation, &self.lifespans[place], &spans[place])?;
+            if usize::from(spans[place].rings) + situation.operands.len() > MOST {
+                let reason = format!("lifespan {name:?} has more than {MOST} operands");
+                return Err(situation.invalid("operands", reason));
+            }
             let rule = rule(situation, place as u16, number as u16, &mut spans[place]);
             rules.push(rule);
         }
@@ -45,9 +49,11 @@ impl<E> Set<E> {
             }
         }
         let opens_at = spans.iter().any(|span| !span.opens_at.is_empty());
-        let forgets = !opens_at && spans.iter().all(|span| span.is_timeless(&self.situations));
-        let mut program =
-            Program { set: self.clone(), spans, rules, reactions: Vec::new(), opens_at, forgets };
+        for span in &mut spans {
+            span.look_timeless(&self.situations);
+        }
+        let reactions = Vec::new();
+        let mut program = Program { set: self.clone(), spans, rules, reactions, opens_at };
         program.look_up_reactions();
         Ok(program)
     }
@@ -146,10 +152,10 @@ fn span<E>(of: &LifespanType<E>) -> Span {
 }
 
 impl Span {
-    /// Whether a lifespan of it that was open from the start and is empty is like a new one.
-    fn is_timeless<E>(&self, situations: &[Arc<Situation<E>>]) -> bool {
+    /// Finds out whether something happens at a time in a lifespan of it that was open from the start.
+    fn look_timeless<E>(&mut self, situations: &[Arc<Situation<E>>]) {
         let is_at = |&rule: &u16| matches!(situations[usize::from(rule)].form, Form::At(_));
-        !self.starts || (self.closes_at.is_none() && !self.timed.iter().any(is_at))
+        self.is_timeless = self.closes_at.is_none() && !self.timed.iter().any(is_at);
     }
 }
 

@@ -10,7 +10,7 @@ use super::lives::Lives;
 use super::program::Program;
 use super::rule::{Form, Set};
 use super::store::NIL;
-use crate::time::Timestamp;
+use crate::time::{Timestamp, micros};
 
 /// The names of lifespans and rules, and the shapes of what is remembered for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,8 @@ pub struct Layout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct SpanLayout {
     name: String,
+    /// The times at which it opens, the time at which it closes, and after how long.
+    times: (Vec<Timestamp>, Option<(Timestamp, bool)>, Option<(i64, bool)>),
     rules: Vec<RuleLayout>,
 }
 
@@ -36,6 +38,8 @@ struct RuleLayout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Shape {
     form: u8,
+    /// The number, or the time in microseconds, that it is about.
+    quantity: i64,
     deferred: bool,
     /// The operands whose candidates are remembered.
     kept: Vec<u8>,
@@ -60,6 +64,15 @@ fn number<E>(form: &Form<E>) -> u8 {
     }
 }
 
+fn quantity<E>(form: &Form<E>) -> i64 {
+    match *form {
+        Form::AtLeast(n) | Form::AtMost(n) | Form::Nth(n) => n,
+        Form::At(time) => time.as_micros(),
+        Form::Every(length) | Form::After(length) => micros(length),
+        _ => 0,
+    }
+}
+
 /// A part of the rules, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewed<'a> {
@@ -75,7 +88,8 @@ impl<E> Program<E> {
         let spans = self.spans.iter().zip(&self.set.lifespans);
         let spans = spans.map(|(span, of)| {
             let rules = span.rules.iter().map(|&rule| self.rule_layout(rule)).collect();
-            SpanLayout { name: of.name.to_string(), rules }
+            let times = (span.opens_at.to_vec(), span.closes_at, span.closes_after);
+            SpanLayout { name: of.name.to_string(), times, rules }
         });
         Layout { spans: spans.collect() }
     }
@@ -87,7 +101,13 @@ impl<E> Program<E> {
         let operands = situation.operands.len() as u8;
         RuleLayout {
             name: situation.name.to_string(),
-            shape: Shape { form: number(&situation.form), deferred: rule.deferred, kept, operands },
+            shape: Shape {
+                form: number(&situation.form),
+                quantity: quantity(&situation.form),
+                deferred: rule.deferred,
+                kept,
+                operands,
+            },
             rings: rule.places.iter().filter_map(|place| place.ring).collect(),
             tally: rule.tally,
         }
@@ -173,7 +193,8 @@ impl<E: Clone> Program<E> {
         lives: &mut Lives<E>,
     ) -> Life {
         let mut new = self.life(span, life.since, NIL, lives.opened_until);
-        (new.ends, new.discards) = (life.ends, life.discards);
+        // It may be over by these rules: then it ends now.
+        new.ends = new.ends.max(lives.opened_until);
         new.opener = std::mem::replace(&mut life.opener, NIL);
         for &number_of in &self.spans[span].rules {
             let now = self.rule_layout(number_of);

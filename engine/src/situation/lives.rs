@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::life::{Life, Ring, Tally};
 use super::program::{Program, Source, Span};
-use super::rule::{Action, TypeId};
+use super::rule::{Action, AtCap, TypeId};
 use super::store::{NIL, Store};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, is_due};
 
 /// The open lifespans of a key, and the events that they hold.
 #[derive(Clone, Serialize, Deserialize)]
@@ -160,21 +161,33 @@ impl<E> Program<E> {
         lives
     }
 
-    /// Opens what of a type is open at the time of `lives` without an event.
+    /// Opens what of a type is open at the time of `lives` without an event: what would be if the key had been known
+    /// from the start.
     pub(super) fn open_unasked(&self, lives: &mut Lives<E>, span: usize) {
         let now = lives.opened_until;
-        let times = self.spans[span].starts.then_some(Timestamp::MIN).into_iter();
-        for since in times.chain(self.spans[span].opens_at.iter().copied()) {
-            let ends = self.spans[span].end_of(since).0;
-            let adds = self.set.lifespans[span].adds || lives.open[span].is_empty();
-            let room = self.set.lifespans[span]
-                .cap
-                .is_none_or(|cap| lives.open[span].len() < cap.most as usize);
-            if since <= now && ends > now && adds && room {
-                let life = self.life(span, since, NIL, now);
-                lives.open[span].push_back(life);
+        let opened = self.opened_unasked(span, now).into_iter();
+        lives.open[span].extend(opened.map(|since| self.life(span, since, NIL, now)));
+    }
+
+    /// When those were opened that are open at `now` if no event came.
+    fn opened_unasked(&self, span: usize, now: Timestamp) -> SmallVec<[Timestamp; 4]> {
+        let (of, span_of) = (&self.set.lifespans[span], &self.spans[span]);
+        let mut open = SmallVec::<[Timestamp; 4]>::new();
+        let times = span_of.starts.then_some(Timestamp::MIN).into_iter();
+        for since in times.chain(span_of.opens_at.iter().copied()).filter(|&since| since <= now) {
+            open.retain(|since_of| span_of.end_of(*since_of).0 > since);
+            let is_full = of.cap.is_some_and(|cap| open.len() >= cap.most as usize);
+            let drops = of.cap.is_some_and(|cap| cap.at_cap == AtCap::DropOldest);
+            if !open.is_empty() && !of.adds || is_full && !drops {
+                continue;
             }
+            if is_full {
+                open.remove(0);
+            }
+            open.push(since);
         }
+        open.retain(|since| span_of.end_of(*since).0 > now);
+        open
     }
 
     /// A lifespan that opens at `since`, of which nothing before `now` is told.
@@ -190,15 +203,25 @@ impl<E> Program<E> {
         life
     }
 
-    /// Whether `lives` is as that of a key of which nothing is known.
-    pub fn is_fresh(&self, lives: &Lives<E>) -> bool {
-        if !self.forgets {
+    /// Whether `lives` is, at `now`, as that of a key of which nothing is known, and nothing will happen that does
+    /// not to such a key.
+    pub fn is_fresh(&self, lives: &Lives<E>, now: Timestamp) -> bool {
+        lives.held() == 0 && (0..self.spans.len()).all(|span| self.is_untouched(lives, span, now))
+    }
+
+    /// Whether the open lifespans of a type are those of a key of which nothing is known.
+    fn is_untouched(&self, lives: &Lives<E>, span: usize, now: Timestamp) -> bool {
+        let (of, open) = (&self.spans[span], &lives.open[span]);
+        let is_over = of.closes_at.is_some_and(|(end, _)| is_due(end, now));
+        let starts = of.starts && !is_over;
+        // What is to happen at a time happens to the keys that are known.
+        let opens = of.opens_at.last().is_some_and(|&time| !is_due(time, now));
+        let awaits = opens || starts && !of.is_timeless;
+        if awaits || open.len() != usize::from(starts) || !open.iter().all(Life::is_blank) {
             return false;
         }
-        let untouched = |(span, open): (&Span, &VecDeque<Life>)| {
-            open.len() == usize::from(span.starts) && open.iter().all(Life::is_blank)
-        };
-        self.spans.iter().zip(&lives.open).all(untouched)
+        // Of a new key one could not know that an event has closed what was opened at a time.
+        of.opens_at.is_empty() || self.opened_unasked(span, now).len() == usize::from(starts)
     }
 }
 

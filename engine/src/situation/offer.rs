@@ -186,7 +186,11 @@ impl<'a, E: Clone> Here<'a, E> {
                 self.percentage(life, cause, hit, *bound);
             }
             Form::Not => self.tally(life).done = true,
-            Form::Unless if operand == 1 => self.tally(life).done = true,
+            Form::Unless if operand == 1 => {
+                self.tally(life).done = true;
+                // Nothing comes of those of the first operand any more.
+                self.drop_earlier(life, 0);
+            }
             Form::Unless => {
                 if self.can_use(life) {
                     self.keep(life, operand, cause);

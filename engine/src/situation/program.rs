@@ -18,8 +18,6 @@ pub struct Program<E> {
     pub(super) reactions: Vec<Reaction>,
     /// Whether a lifespan opens at a time.
     pub(super) opens_at: bool,
-    /// Whether a key that has nothing but empty lifespans of start-up is like a new one.
-    pub(super) forgets: bool,
 }
 
 /// A type of lifespans, compiled.
@@ -33,6 +31,8 @@ pub(super) struct Span {
     pub timed: Vec<u16>,
     pub rings: u16,
     pub starts: bool,
+    /// Whether nothing happens at a time in one that was open from the start.
+    pub is_timeless: bool,
     /// The times at which it opens, in order.
     pub opens_at: SmallVec<[Timestamp; 1]>,
     /// The time at which all of them close, and whether they are discarded.

@@ -131,7 +131,7 @@ fn what_was_used_is_not_held_any_more() {
     assert_eq!(key.lives.held(), 1);
     assert_eq!(key.take("b"), ["s(a2 b4)"]);
     assert_eq!(key.lives.held(), 0);
-    assert!(key.program.is_fresh(&key.lives));
+    assert!(key.program.is_fresh(&key.lives, Timestamp::MAX));
 }
 
 #[test]
@@ -279,6 +279,19 @@ fn many_lifespans_are_open_and_each_ends_in_its_time() {
         assert!(key.lives.held() <= 5);
     }
     assert_eq!(found, 10_000 - 5);
+}
+
+#[test]
+fn what_was_to_have_no_second_one_is_not_held_when_that_has_come() {
+    let rules = vec![situation('s', Form::Unless, "ab"), situation('t', Form::Unless, "ac")];
+    let mut key = Key::new(program(between('i', 'x', None), rules));
+    key.take("iaa");
+    assert_eq!(key.lives.held(), 3);
+    key.take("b");
+    assert_eq!(key.lives.held(), 3, "the other rule holds them");
+    key.take("ca");
+    assert_eq!(key.lives.held(), 1, "only the opener");
+    assert_eq!(key.take("x"), [""; 0]);
 }
 
 /// Also where a third operand makes it matter which of the two came first.

@@ -107,7 +107,10 @@ impl<E: Clone> Turn<'_, E> {
     /// Whether the closure is so large that it will hardly ever end.
     fn is_too_much(&mut self) -> bool {
         if self.room.steps >= MOST {
-            self.fail("an event brings more than 10,000 others: some rules feed themselves");
+            self.fail(
+                "one event, or one due time, brings more than 10,000 events: more is not allowed, and \
+                 rules that feed themselves never end",
+            );
         } else if self.room.depth >= DEEPEST {
             self.fail(
                 "more than 250 events are each made of the one before: some rules feed themselves",

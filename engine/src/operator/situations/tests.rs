@@ -147,6 +147,42 @@ fn a_time_that_opens_holds_for_keys_that_come_later() {
     );
 }
 
+/// Lifespans that open at 5 and 12 and last for 10.
+fn twice() -> LifespanType<Text> {
+    let openers = vec![Opener::At(at(5)), Opener::At(at(12))];
+    let closers = vec![Closer { by: CloseBy::After(us(10)), discards: false }];
+    LifespanType { openers, closers, ..lifespans() }
+}
+
+#[test]
+fn a_key_that_comes_late_finds_what_one_would_that_was_always_known() {
+    let rules = set(vec![twice()], vec![situation('s', Form::All, "a")]);
+    let late = |time: usize| found(&rules, &format!("{}a", " ".repeat(time)));
+    assert_eq!(late(14), ["14: s(a14)"]);
+    // The second one was not opened, as the first one was open.
+    assert_eq!(late(20), [""; 0]);
+    let rules =
+        set(vec![LifespanType { adds: true, ..twice() }], vec![situation('s', Form::All, "a")]);
+    let late = |time: usize| found(&rules, &format!("{}a", " ".repeat(time)));
+    assert_eq!(late(14), ["14: s(a14)", "14: s(a14)"]);
+    // Of three, the one that opens when the first is over.
+    let mut three = twice();
+    three.openers.push(Opener::At(at(16)));
+    let rules_of_three = set(vec![three], vec![situation('s', Form::All, "a")]);
+    assert_eq!(found(&rules_of_three, &format!("{}a", " ".repeat(20))), ["20: s(a20)"]);
+    assert_eq!(late(20), ["20: s(a20)"]);
+}
+
+#[test]
+fn a_key_is_forgotten_when_nothing_is_to_open_for_it_any_more() {
+    let rules = set(vec![twice()], vec![situation('n', Form::Not, "b")]);
+    let mut driven = Driven::new(&rules);
+    for (time, event, keys) in [(1, "b", 1), (13, "b", 1), (17, "B", 0), (40, "b", 0)] {
+        driven.event(time, event);
+        assert_eq!(driven.state.keys().len(), keys, "at {time}");
+    }
+}
+
 #[test]
 fn what_is_due_at_the_time_that_makes_a_key_known_comes_before_its_event() {
     let of_type = LifespanType {
@@ -193,6 +229,18 @@ fn one_closure_comes_together() {
         .map(|closure| closure.found.iter().map(|(name, value)| (&**name, &**value)).collect())
         .collect();
     assert_eq!(found, [vec![("s", "s(a0)"), ("t", "t(s(a0))")], vec![("u", "u(a0 b1)")]]);
+}
+
+#[test]
+fn what_is_due_at_one_time_comes_together() {
+    let of_type = LifespanType { adds: true, ..between('i', 'x', Some(3)) };
+    let rules =
+        set(vec![of_type], vec![situation('s', Form::Not, "a"), situation('t', Form::Not, "b")]);
+    let program = compiled(&rules);
+    let build = |probe| matching::<Together, _>(program.clone(), None, probe);
+    let outcome = OperatorHarness::new(build).ordered(true).restoring().run(&inputs("ii i    |"));
+    let found: Vec<_> = outcome.values().map(|closure| closure.found.len()).collect();
+    assert_eq!(found, [4, 2]);
 }
 
 #[test]
@@ -347,29 +395,50 @@ fn a_state_is_restored_under_other_rules_by_their_names() {
     second.situations.remove(0);
     second.situations.insert(0, Arc::new(situation('u', Form::AtLeast(2), "c")));
     second.situations.push(Arc::new(situation('s', Form::All, "ab")));
-    let mut driven = Driven::new(&first);
-    driven.event(0, "i");
-    driven.event(1, "a");
+    let found =
+        restored((&first, &[(0, "i"), (1, "a")]), (&second, &[(2, "c"), (3, "b"), (4, "c")]));
+    assert_eq!(found, ["3: s(a b)", "4: u(c c)", "60: n()"]);
+}
+
+#[test]
+fn what_is_restored_ends_and_counts_by_the_rules_that_hold_now() {
+    let rules = |length, n| {
+        let rules = vec![situation('n', Form::Not, "z"), situation('t', Form::Nth(n), "c")];
+        set(vec![between('i', 'x', Some(length))], rules)
+    };
+    let first = rules(60, 3);
+    let before = (&first, &[(0, "i"), (1, "c"), (10, "c")][..]);
+    let after = |length, n| restored(before, (&rules(length, n), &[(12, "c"), (14, "c")]));
+    assert_eq!(after(60, 3), ["12: t(c)", "60: n()"]);
+    assert_eq!(after(30, 3), ["12: t(c)", "30: n()"]);
+    assert_eq!(after(5, 3), ["10: n()"], "it was over by then, and ends at once");
+    // The second one, counted from now on.
+    assert_eq!(after(60, 2), ["14: t(c)", "60: n()"]);
+}
+
+/// What is found with the second rules and events, in a state that was made by the first.
+fn restored(
+    before: (&Set<Text>, &[(i64, &str)]),
+    after: (&Set<Text>, &[(i64, &str)]),
+) -> Vec<String> {
+    let mut driven = Driven::new(before.0);
+    before.1.iter().for_each(|(time, event)| driven.event(*time, event));
     let mut saved = Saved(Vec::new());
     driven.operator.visit(&mut driven.state, &mut saved).expect("it is saved");
     let probe = Probe::new();
-    let operator = matching::<OneByOne, _>(compiled(&second), None, probe.port(0));
+    let operator = matching::<OneByOne, _>(compiled(after.0), None, probe.port(0));
     let (mut state, mut cx) = (operator.state(), Cx::default());
     cx.ordered = true;
     operator.visit(&mut state, &mut Restored(saved.0)).expect("it is restored");
-    for (time, event) in [(2, "c"), (3, "b"), (4, "c")] {
+    for &(time, event) in after.1 {
         operator.event(&mut state, &mut cx, Event::new(at(time), event.to_owned()));
     }
     operator.watermark(&mut state, &mut cx, at(60));
-    let texts: Vec<_> = probe
-        .take()
-        .into_iter()
-        .filter_map(|element| match element {
-            Element::Event(_, value, _) => Some(value),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(texts, ["s(a b)", "u(c c)", "n()"]);
+    let told = probe.take().into_iter().filter_map(|element| match element {
+        Element::Event(time, value, _) => Some(format!("{}: {value}", time.as_micros())),
+        _ => None,
+    });
+    told.collect()
 }
 
 struct Saved(Vec<u8>);

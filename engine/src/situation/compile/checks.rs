@@ -24,6 +24,19 @@ pub(super) fn lifespan<E>(of: &LifespanType<E>) -> Checked {
         return wrong("max_open", "none may be open, so no situation is ever found in one");
     }
     let starts = of.openers.iter().any(|opener| matches!(opener, Opener::Start));
+    let only_starts = of.openers.iter().all(|opener| matches!(opener, Opener::Start));
+    if of.adds && only_starts {
+        return wrong("adds", "it opens once, at the start, so there is never a second one");
+    }
+    if of.cap.is_some() && !of.adds {
+        return wrong(
+            "max_open",
+            "an opener adds none while one is open, unless it is said that it `adds`",
+        );
+    }
+    if of.opener_counts && !of.openers.iter().any(|opener| matches!(opener, Opener::Event(..))) {
+        return wrong("opener_counts", "no event opens it");
+    }
     for Closer { by, .. } in &of.closers {
         match by {
             CloseBy::After(length) if micros(*length) == 0 => {
@@ -58,7 +71,7 @@ pub(super) fn situation<E>(of: &Situation<E>, lifespan: &LifespanType<E>, span: 
     }
     detection(of, lifespan)?;
     quantity(of)?;
-    interval(of, span)
+    interval(of, lifespan, span)
 }
 
 fn number_of_operands<E>(of: &Situation<E>) -> Checked {
@@ -112,6 +125,12 @@ fn an_operand<E>(of: &Situation<E>, number: usize, operand: &Operand<E>) -> Chec
     let absence = matches!(of.form, Form::Not) || (matches!(of.form, Form::Unless) && number == 1);
     if absence && operand.overrides.is_some() {
         return wrong("override", "that it has come is not undone");
+    }
+    if matches!(of.form, Form::Nth(_)) && operand.overrides.is_some() && of.operands.len() > 1 {
+        return wrong(
+            "override",
+            "it counts all operands together, and cannot take back those of one",
+        );
     }
     if operand.weight.is_some() && !of.form.is_counting() {
         return wrong("weight", "only at_least, at_most and nth count");
@@ -171,10 +190,16 @@ fn quantity<E>(of: &Situation<E>) -> Checked {
     }
 }
 
-fn interval<E>(of: &Situation<E>, span: &Span) -> Checked {
+fn interval<E>(of: &Situation<E>, lifespan: &LifespanType<E>, span: &Span) -> Checked {
     let starts = span.starts;
-    let too_long =
-        |length: Duration| span.closes_after.is_some_and(|(longest, _)| micros(length) >= longest);
+    let by_time = lifespan.openers.iter().all(|opener| matches!(opener, Opener::At(_)));
+    // Where it opens at times only: the first of them.
+    let opens = span.opens_at.first().filter(|_| by_time);
+    let most = opens
+        .zip(span.closes_at)
+        .map(|(opens, (closes, _))| closes.as_micros().saturating_sub(opens.as_micros()));
+    let longest = [most, span.closes_after.map(|(length, _)| length)].into_iter().flatten().min();
+    let too_long = |length: Duration| longest.is_some_and(|longest| micros(length) >= longest);
     match of.form {
         Form::Every(length) | Form::After(length) if micros(length) == 0 => {
             Err(of.invalid("interval", "it is zero"))
@@ -189,6 +214,9 @@ fn interval<E>(of: &Situation<E>, span: &Span) -> Checked {
         }
         Form::At(time) if span.closes_at.is_some_and(|(end, _)| time >= end) => {
             Err(of.invalid("time", "the lifespan is over by then"))
+        }
+        Form::At(time) if opens.is_some_and(|&opens| time < opens) => {
+            Err(of.invalid("time", "the lifespan has not been opened by then"))
         }
         Form::At(Timestamp::MAX) => Err(of.invalid("time", "that is after all times")),
         _ => Ok(()),
