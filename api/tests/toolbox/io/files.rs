@@ -1,6 +1,7 @@
 //! Several files as one source.
 
 use std::io::Cursor;
+use std::time::Duration;
 
 use mizzle::aggregate::count;
 use mizzle::time::Watermarks;
@@ -195,6 +196,16 @@ fn a_quiet_input_holds_the_others_back_within_bounds() {
     let query = engine.submit(query).unwrap();
     let held = || query.chains()[0].stats.held;
     eventually("the busy one is held back", || held() >= 16 * 16);
+    // If it were not, it would go on for a while.
+    let rests = || {
+        let before = held();
+        (0..20).all(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            held() == before
+        })
+    };
+    eventually("it reads no more", rests);
+    assert!(held() < 16 * 16 + 1_024, "{}", held());
     writer.write_all(json(0, &[5_000]).as_bytes()).unwrap();
     eventually("the first half, and what was written", || out.len() == 5_001);
     assert!(held() < 16 * 16 + 1_024, "{}", held());

@@ -282,32 +282,35 @@ fn a_panic_of_the_key_function_fails_one_event() {
     assert_eq!((lane.counts().unselected, lane.cx.counters.failed), (2, 2));
 }
 
-/// A value whose third copy panics.
-struct Brittle(Arc<Mutex<u32>>);
+/// A value, one of whose copies panics: those made so far, and which.
+struct Brittle(Arc<Mutex<u32>>, u32);
 
 impl Clone for Brittle {
     fn clone(&self) -> Self {
         let mut copies = self.0.lock();
         *copies += 1;
-        assert_ne!(*copies, 3, "the third copy");
+        assert_ne!(*copies, self.1, "this copy");
         drop(copies);
-        Self(self.0.clone())
+        Self(self.0.clone(), self.1)
     }
 }
 
 #[test]
 fn a_copy_that_panics_is_blamed_on_no_member() {
-    let next = Results::<u32>::default();
-    let ones = Map::<_, _, _>::new(OpId(0), |(_, _): ((), Brittle)| 1, next);
-    let mut lane = lane::<_, (), _, u32>(ByKey::new(|_: &Brittle| "a"), ones, false);
-    (0..3).for_each(|place| lane.say(add(place, 0, "a", ())));
-    let copies = Arc::<Mutex<u32>>::default();
-    // Two copies for three members; of the second event the first copy is the third in all.
-    lane.events([(0, Brittle(copies.clone())), (1, Brittle(copies.clone()))]);
-    let all_but_one = [Out(0, 0, 1), Out(1, 0, 1), Out(2, 0, 1), Out(1, 1, 1), Out(2, 1, 1)];
-    assert_eq!(lane.seen(), all_but_one);
-    assert_eq!((lane.counts().members, lane.counts().failed), (3, 0));
-    assert_eq!((lane.cx.counters.failed, lane.heard.failed.lock().len()), (1, 0));
+    // Two copies for three members; of the second event they are the third and the fourth in all.
+    for (bad, misses) in [(3, 0), (4, 1)] {
+        let next = Results::<u32>::default();
+        let ones = Map::<_, _, _>::new(OpId(0), |(_, _): ((), Brittle)| 1, next);
+        let mut lane = lane::<_, (), _, u32>(ByKey::new(|_: &Brittle| "a"), ones, false);
+        (0..3).for_each(|place| lane.say(add(place, 0, "a", ())));
+        let copies = Arc::<Mutex<u32>>::default();
+        lane.events([0, 1].map(|time| (time, Brittle(copies.clone(), bad))));
+        let mut all = vec![Out(0, 0, 1), Out(1, 0, 1), Out(2, 0, 1)];
+        all.extend((0..3).filter(|place| *place != misses).map(|place| Out(place, 1, 1)));
+        assert_eq!(lane.seen(), all);
+        assert_eq!((lane.counts().members, lane.counts().failed), (3, 0));
+        assert_eq!((lane.cx.counters.failed, lane.heard.failed.lock().len()), (1, 0));
+    }
 }
 
 /// Counts in windows of ten seconds.

@@ -401,6 +401,31 @@ proptest! {
     }
 }
 
+/// A late event brings an early result: where order is promised that is late too.
+#[test]
+fn an_early_result_for_a_late_event_is_late() {
+    let windows = Windows::tumbling(micros(10)).updated(|it| {
+        it.allow(micros(5));
+        it.early(Trigger::events(1));
+    });
+    let inputs = [
+        Input::Event(at(1), (0, 1)),
+        Input::Watermark(at(5)),
+        Input::LateEvent(at(2), (0, 1)),
+        Input::End,
+    ];
+    let outcome = run(&windows, true, &inputs);
+    let late: Vec<_> = outcome
+        .port(0)
+        .into_iter()
+        .filter_map(|element| match element {
+            Element::Event(_, row, late) => Some((row.phase, row.value.0, late)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(late, [(Phase::Early, 1, false), (Phase::Early, 2, true), (Phase::Final, 2, false)]);
+}
+
 #[test]
 fn a_window_behind_one_that_waits_for_late_events_is_due_when_it_hears_of_it() {
     a_second_window_is_due_when_it_hears_of_it(
