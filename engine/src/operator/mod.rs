@@ -105,6 +105,7 @@ pub trait Consumer<T>: Send + Sync + 'static {
 }
 
 /// The earlier of two timers.
+#[inline]
 pub(crate) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

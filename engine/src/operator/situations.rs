@@ -48,6 +48,11 @@ impl<E: Send + 'static> Reporting<E> for OneByOne {
 
     #[inline]
     fn report(_: &Program<E>, said: &mut Vec<Said<E>>, mut emit: impl FnMut(Event<E>)) {
+        // Mostly none or one.
+        if said.len() <= 1 {
+            said.pop().into_iter().for_each(|said| emit(Event::new(said.time, said.value)));
+            return;
+        }
         for Said { time, value, .. } in said.drain(..) {
             emit(Event::new(time, value));
         }
@@ -194,26 +199,32 @@ where
     N: Consumer<R::Out>,
     A: Consumer<Act<E>>,
 {
-    /// Offers an event to its key.
-    fn take(
-        &self,
+    /// Offers an event to the only key.
+    #[inline]
+    fn take_as_only(
         program: &Program<E>,
         own: &mut SituationState<K, E>,
         room: &mut Room<E>,
-        key: Option<K>,
+        (of, event): (TypeId, Event<E>),
+    ) {
+        // It is the first.
+        let lives = own.keys.at(0);
+        program.event(lives, room, of, event);
+        if let Some(due) = lives.due() {
+            own.keys.wake_by(0, due);
+        }
+    }
+
+    /// Offers an event to its key.
+    fn take(
+        program: &Program<E>,
+        own: &mut SituationState<K, E>,
+        room: &mut Room<E>,
+        key: K,
         (of, event): (TypeId, Event<E>),
     ) {
         let keys = &mut own.keys;
         let time = event.time;
-        let Some(key) = key else {
-            // The only key is the first.
-            let lives = keys.at(0);
-            program.event(lives, room, of, event);
-            if let Some(due) = lives.due() {
-                keys.wake_by(0, due);
-            }
-            return;
-        };
         let hash = hash(&key);
         let place = match keys.find_hashed(hash, &key) {
             Some(place) => place,
@@ -295,16 +306,17 @@ where
     #[inline]
     fn push(&self, run: &mut RunOf<E, K, R, N, A>, cx: &mut Cx, time: Timestamp) {
         let Run { room, next, acts, program, .. } = run;
-        if room.dropped.count > 0 || room.dropped.fails.is_some() {
-            let dropped = std::mem::take(&mut room.dropped);
-            cx.counters.given_up += dropped.count;
-            if let Some(why) = dropped.fails {
-                cx.fail(self.op, Some(time), &*why);
-            }
+        cx.counters.given_up += std::mem::take(&mut room.dropped.count);
+        if room.dropped.fails.is_some()
+            && let Some(why) = room.dropped.fails.take()
+        {
+            cx.fail(self.op, Some(time), &*why);
         }
         R::report(program, &mut room.said_by, |event| self.next.event(next, cx, event));
-        for act in room.acts.drain(..) {
-            self.acts.event(acts, cx, Event::new(time, act));
+        if !room.acts.is_empty() {
+            for act in room.acts.drain(..) {
+                self.acts.event(acts, cx, Event::new(time, act));
+            }
         }
     }
 
@@ -407,17 +419,18 @@ where
         if run.program.passes_over(of) {
             return cx.discard(self.op, time, event.value);
         }
-        let mut key = None;
-        if self.only.is_none() {
-            key = self.attempt(run, cx, time, Again::None, |_, _, _| (self.key)(&event.value));
-            if key.is_none() {
-                return;
-            }
+        if let Some(only) = &self.only {
+            self.attempt(run, cx, time, Again::Key(only), |program, own, room| {
+                Self::take_as_only(program, own, room, (of, event));
+            });
+            return self.push(run, cx, time);
         }
-        let known = key.as_ref().filter(|_| self.reset_on_panic).cloned();
-        let again = known.as_ref().or(self.only.as_ref()).map_or(Again::None, Again::Key);
+        let key = self.attempt(run, cx, time, Again::None, |_, _, _| (self.key)(&event.value));
+        let Some(key) = key else { return };
+        let known = self.reset_on_panic.then(|| key.clone());
+        let again = known.as_ref().map_or(Again::None, Again::Key);
         self.attempt(run, cx, time, again, |program, own, room| {
-            self.take(program, own, room, key, (of, event));
+            Self::take(program, own, room, key, (of, event));
         });
         self.push(run, cx, time);
     }

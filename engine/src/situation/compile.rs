@@ -229,21 +229,12 @@ impl<E> Program<E> {
             let derives = situation.derives.as_ref().map(|(of, _)| *of);
             self.rules[number].is_heard = derives.is_some_and(|of| !self.passes_over(of));
         }
-        let (rules, situations) = (&self.rules, &set.situations);
-        let is_quick = |(number, operands): &(u16, SmallVec<[u8; 4]>)| {
-            let number = usize::from(*number);
-            rules[number].is_quick(&situations[number], usize::from(operands[0]))
-        };
-        for reaction in &mut self.reactions {
-            reaction.is_quick = reaction.mappings.is_empty()
-                && reaction.closers.is_empty()
-                && reaction.early_openers.is_empty()
-                && reaction.openers.is_empty()
-                && reaction.offers.iter().all(is_quick);
+        for of in 0..self.reactions.len() {
+            self.reactions[of].quick = self.quick_steps(&self.reactions[of]);
         }
     }
 
-    fn reaction_mut(&mut self, of: TypeId) -> &mut Reaction {
+    fn reaction_mut(&mut self, of: TypeId) -> &mut Reaction<E> {
         let of = usize::from(of);
         if self.reactions.len() <= of {
             self.reactions.resize_with(of + 1, Reaction::default);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+use super::quick::Step;
 use super::rule::{Form, How, Mapping, Set, Situation, TypeId};
 use crate::time::Timestamp;
 
@@ -15,7 +16,7 @@ pub struct Program<E> {
     /// By situation.
     pub(super) rules: Vec<Rule>,
     /// By type of events.
-    pub(super) reactions: Vec<Reaction>,
+    pub(super) reactions: Vec<Reaction<E>>,
     /// Whether a lifespan opens at a time.
     pub(super) opens_at: bool,
 }
@@ -68,8 +69,7 @@ pub(super) struct Place {
 }
 
 /// What can react to a type of events.
-#[derive(Default)]
-pub(super) struct Reaction {
+pub(super) struct Reaction<E> {
     pub mappings: Vec<u16>,
     /// Types of lifespans, and which of their closers.
     pub closers: Vec<(u16, u16)>,
@@ -83,8 +83,23 @@ pub(super) struct Reaction {
     pub begins: bool,
     /// Whether there is anything.
     pub is_some: bool,
-    /// Whether the short way serves all that there is.
-    pub is_quick: bool,
+    /// The short way, if it serves all that there is.
+    pub quick: Option<Box<[Step<E>]>>,
+}
+
+impl<E> Default for Reaction<E> {
+    fn default() -> Self {
+        Self {
+            mappings: Vec::new(),
+            closers: Vec::new(),
+            offers: Vec::new(),
+            early_openers: Vec::new(),
+            openers: Vec::new(),
+            begins: false,
+            is_some: false,
+            quick: None,
+        }
+    }
 }
 
 impl<E> Form<E> {
@@ -145,7 +160,7 @@ impl<E> Program<E> {
     }
 
     #[inline(always)]
-    pub(super) fn reaction(&self, of: TypeId) -> Option<&Reaction> {
+    pub(super) fn reaction(&self, of: TypeId) -> Option<&Reaction<E>> {
         self.reactions.get(usize::from(of)).filter(|reaction| reaction.is_some)
     }
 

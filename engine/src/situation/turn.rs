@@ -30,6 +30,7 @@ pub(super) struct Turn<'a, E> {
 impl<E: Clone> Program<E> {
     /// Takes an event of type `of`, which is not earlier than those before it. All that is due at or before it
     /// must have happened. What comes of it is left in `room`.
+    #[inline]
     pub fn event(
         &self,
         lives: &mut Lives<E>,
@@ -38,9 +39,21 @@ impl<E: Clone> Program<E> {
         Event { time, value }: Event<E>,
     ) {
         let Some(reaction) = self.reaction(of) else { return };
-        if reaction.is_quick {
-            return self.event_quickly(lives, room, reaction, (time, value));
+        if let Some(steps) = &reaction.quick {
+            return self.event_quickly(lives, room, steps, (time, value));
         }
+        self.event_fully(lives, room, of, Event { time, value });
+    }
+
+    /// The phases.
+    #[inline(never)]
+    fn event_fully(
+        &self,
+        lives: &mut Lives<E>,
+        room: &mut Room<E>,
+        of: TypeId,
+        Event { time, value }: Event<E>,
+    ) {
         let at = lives.store.admit(time, value);
         let mut turn = Turn { program: self, lives, room, time, ending: false };
         turn.enter(of, at);
