@@ -200,6 +200,63 @@ fn a_context_nobody_can_reach_is_let_go_of() {
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
+#[test]
+fn a_panic_that_panics_when_it_is_dropped_ends_its_context_alone() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("dropped");
+        }
+    }
+    let engine = Engine::builder().workers(1).build().unwrap();
+    let handlers = Handlers::new().on(all, |(): &mut (), n: &u32, _| {
+        if *n == 1 {
+            std::panic::panic_any(Bomb);
+        }
+    });
+    let handlers = Arc::new(handlers);
+    let [bad, good] = ["bad", "good"].map(|name| engine.context(name).start(handlers.clone(), ()));
+    bad.send(1).unwrap();
+    assert!(matches!(bad.wait_timeout(super::common::GUARD), Status::Failed(_)));
+    good.send(2).unwrap();
+    good.drain();
+    assert_eq!(good.wait_timeout(super::common::GUARD), Status::Completed);
+}
+
+/// The handler is busy meanwhile.
+#[test]
+fn who_is_cancelled_takes_no_more_at_once() {
+    let stepped = Stepped::new();
+    let context = stepped
+        .context("cancelled")
+        .start(Handlers::new().on(all, |(): &mut (), _: &u32, _| {}), ());
+    context.try_send(1).unwrap();
+    context.cancel();
+    assert!(matches!(context.try_send(2), Err(PushError::Closed(2))));
+    stepped.run(&context);
+    assert_eq!((context.status(), context.stats().dropped), (Status::Cancelled, 1));
+}
+
+#[test]
+fn the_id_of_a_timer_is_never_another_ones() {
+    let stepped = Stepped::new();
+    let handlers =
+        Handlers::new().on(all, |ids: &mut Vec<mizzle::context::TimerId>, n: &u32, cx| match n {
+            0 => {
+                let id = cx.after(std::time::Duration::MAX, 7);
+                assert!(!ids.contains(&id));
+                ids.push(id);
+            }
+            _ => assert!(ids.last().is_some_and(|id| cx.cancel(*id) == Some(7))),
+        });
+    let context = stepped.context("timers").start(handlers, Vec::new());
+    for n in [0, 1, 0, 1] {
+        context.try_send(n).unwrap();
+        stepped.run(&context);
+    }
+    assert_eq!(context.status(), Status::Running);
+}
+
 /// Each is all that holds the next one. Dropped one within the other they would need more stack than there is.
 #[test]
 fn a_long_row_of_contexts_is_let_go_of() {

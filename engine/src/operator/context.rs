@@ -285,7 +285,13 @@ pub(crate) fn panic_message(payload: Box<dyn Any + Send>) -> String {
         Ok(text) => *text,
         Err(payload) => match payload.downcast::<&'static str>() {
             Ok(text) => (*text).to_owned(),
-            Err(_) => "a panic without a text".to_owned(),
+            Err(payload) => {
+                // It is the user's, and may panic again when it is dropped. What that brings is forgotten: it
+                // might do so for ever.
+                let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
+                dropped.unwrap_or_else(std::mem::forget);
+                "a panic without a text".to_owned()
+            }
         },
     }
 }

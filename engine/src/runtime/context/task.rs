@@ -473,7 +473,9 @@ impl<E: Send + Sync + 'static> Context<E> {
     }
 
     pub(super) fn cancel(&self) {
+        let woken = self.inbox.seal();
         self.wish_for(Ending::Cancelled);
+        self.wake(woken);
     }
 
     fn wish_for(&self, end: Ending) {

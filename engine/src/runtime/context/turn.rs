@@ -32,21 +32,17 @@ pub struct TimerId {
 /// The events of timers, by when they are due and in the order in which they were set.
 pub(super) struct Timers<E> {
     pending: BTreeMap<TimerId, E>,
-    set: u64,
 }
 
 impl<E> Default for Timers<E> {
     fn default() -> Self {
-        Self { pending: BTreeMap::new(), set: 0 }
+        Self { pending: BTreeMap::new() }
     }
 }
 
 impl<E> Timers<E> {
-    fn set(&mut self, due: Duration, event: E) -> TimerId {
-        self.set += 1;
-        let id = TimerId { due, number: self.set };
+    fn set(&mut self, id: TimerId, event: E) {
         self.pending.insert(id, event);
-        id
     }
 
     pub(super) fn len(&self) -> usize {
@@ -186,7 +182,10 @@ impl<E: Send + Sync + 'static> ContextCx<'_, E> {
     /// refused. What is still to come when the context ends is dropped.
     pub fn after(&mut self, time: Duration, event: E) -> TimerId {
         let due = self.context.engine().monotonic().saturating_add(time);
-        self.timers.get_or_insert_default().set(due, event)
+        // The engine's: a context that has no timer left forgets how many it had.
+        let id = TimerId { due, number: self.context.engine().fresh_id() };
+        self.timers.get_or_insert_default().set(id, event);
+        id
     }
 
     /// Takes a timer back. Its event, unless it has come.

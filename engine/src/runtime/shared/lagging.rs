@@ -14,14 +14,11 @@ pub(super) struct Lagging<T> {
     seats: Mutex<Vec<Arc<dyn Seat<T>>>>,
     /// How many they are.
     count: AtomicUsize,
-    /// Of the waits noted down, what the source waits for.
-    noted: Mutex<Vec<Node>>,
 }
 
 impl<T> Lagging<T> {
     pub(super) fn none() -> Self {
-        let (seats, noted) = (Mutex::default(), Mutex::default());
-        Self { seats, count: AtomicUsize::new(0), noted }
+        Self { seats: Mutex::default(), count: AtomicUsize::new(0) }
     }
 
     /// Whether a subscriber to a key has no room.
@@ -50,34 +47,36 @@ impl<T> Lagging<T> {
     }
 
     /// `source` is about to wait for these `readers`, and for the subscribers to a key that are full. Where that
-    /// closes a circle, the one waited for may be further behind, and the source does not wait for it.
-    pub(super) fn note(&self, source: Node, readers: Vec<Arc<Reader>>) {
+    /// closes a circle, the one waited for may be further behind, and the source does not wait for it. What was noted
+    /// down, to be [cleared](Self::clear).
+    pub(super) fn note(&self, source: Node, readers: Vec<Arc<Reader>>) -> Vec<Node> {
+        let mut noted = Vec::new();
         for reader in readers {
-            self.enter(source, reader);
+            enter(source, reader, &mut noted);
         }
         let seats = self.seats.lock().clone();
         for seat in seats {
-            if !self.enter(source, seat.reader().clone()) {
+            if !enter(source, seat.reader().clone(), &mut noted) {
                 seat.has_room_again();
             }
         }
+        noted
     }
 
-    fn enter(&self, source: Node, reader: Arc<Reader>) -> bool {
-        let Some(node) = reader.node() else { return true };
-        let door: Arc<dyn Door> = reader;
-        let waits = Waits::get().enter(source, &door);
-        if waits {
-            self.noted.lock().push(node);
-        }
-        waits
-    }
-
-    /// `source` waits no more.
-    pub(super) fn clear(&self, source: Node) {
-        let noted = std::mem::take(&mut *self.noted.lock());
+    /// Of what was `noted` down, `source` waits for nothing any more.
+    pub(super) fn clear(source: Node, noted: Vec<Node>) {
         noted.into_iter().for_each(|reader| Waits::get().leave_one(source, reader));
     }
+}
+
+fn enter(source: Node, reader: Arc<Reader>, noted: &mut Vec<Node>) -> bool {
+    let Some(node) = reader.node() else { return true };
+    let door: Arc<dyn Door> = reader;
+    let waits = Waits::get().enter(source, &door);
+    if waits {
+        noted.push(node);
+    }
+    waits
 }
 
 impl Door for Reader {

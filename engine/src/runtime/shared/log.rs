@@ -63,6 +63,8 @@ struct Tail<T> {
     started: bool,
     /// The source chain, while it waits for room.
     waiters: Vec<TaskRef>,
+    /// What was said of its waits. Goes with those who wait, at one lock: several workers may run the chain.
+    noted: Vec<Node>,
 }
 
 /// A shared source: what it has published that somebody has yet to read, and who reads it.
@@ -115,6 +117,7 @@ impl<T: Send + Sync + 'static> Log<T> {
             vacant: Vec::new(),
             started: false,
             waiters: Vec::new(),
+            noted: Vec::new(),
         };
         Arc::new(Self {
             name,
@@ -295,9 +298,7 @@ impl<T: Send + Sync + 'static> Log<T> {
         let failure = self.origin.get().and_then(|(_, query)| query.upgrade()?.failure());
         let mut woken = Vec::new();
         // Who waits for room there is the source itself, which would be kept for ever.
-        let waiters = std::mem::take(&mut self.tail.lock().waiters);
-        drop(waiters);
-        self.waits_no_more();
+        drop(self.take_waiters());
         let halted = Progress { watermark: self.cell.watermark(), flow: Flow::Halted };
         if let Some(failure) = failure {
             let message = format!("the shared source {:?} failed: {failure}", self.name);
@@ -314,11 +315,16 @@ impl<T: Send + Sync + 'static> Log<T> {
 
     /// There may be room again.
     pub(super) fn wake_source(&self) {
-        let woken = std::mem::take(&mut self.tail.lock().waiters);
-        if !woken.is_empty() {
-            self.waits_no_more();
-        }
-        woken.into_iter().for_each(|task| task.wake());
+        self.take_waiters().into_iter().for_each(|task| task.wake());
+    }
+
+    /// Those who wait, and do not any more.
+    fn take_waiters(&self) -> Vec<TaskRef> {
+        let mut tail = self.tail.lock();
+        let (waiters, noted) = (std::mem::take(&mut tail.waiters), std::mem::take(&mut tail.noted));
+        drop(tail);
+        self.waits_no_more(noted);
+        waiters
     }
 
     /// What it is among the waits.
@@ -326,18 +332,20 @@ impl<T: Send + Sync + 'static> Log<T> {
         self.origin.get()?.1.upgrade()?.node()
     }
 
-    fn waits_no_more(&self) {
-        self.node().into_iter().for_each(|node| self.lagging.clear(node));
+    fn waits_no_more(&self, noted: Vec<Node>) {
+        if let Some(node) = self.node() {
+            Lagging::<T>::clear(node, noted);
+        }
     }
 
-    /// Says for whom the source is about to wait.
-    fn note_waits(&self) {
-        let Some(node) = self.node() else { return };
+    /// Says for whom the source is about to wait. What was noted down.
+    fn note_waits(&self) -> Vec<Node> {
+        let Some(node) = self.node() else { return Vec::new() };
         let tail = self.tail.lock();
         let lagging = tail.places.iter().flatten().filter(|place| self.is_full(&tail, place));
         let readers = lagging.map(|place| place.reader.clone()).collect();
         drop(tail);
-        self.lagging.note(node, readers);
+        self.lagging.note(node, readers)
     }
 
     /// Whether the source waits for this subscriber.
@@ -405,13 +413,14 @@ impl<T: Send + Sync + 'static> Room for Log<T> {
     }
 
     fn wait(&self, task: &TaskRef) -> bool {
-        self.note_waits();
+        let noted = self.note_waits();
         let mut tail = self.tail.lock();
         if self.room_in(&tail) {
             drop(tail);
-            self.waits_no_more();
+            self.waits_no_more(noted);
             return false;
         }
+        tail.noted.extend(noted);
         if !tail.waiters.iter().any(|waiter| Arc::ptr_eq(waiter, task)) {
             tail.waiters.push(task.clone());
         }
