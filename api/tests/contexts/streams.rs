@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use mizzle::context::{Ended, Handlers, Stepped};
-use mizzle::{Engine, PushError, Query, Status, WhenFull, source};
+use mizzle::{Engine, Lag, PushError, Query, Status, WhenFull, source};
 
 use super::common::{GUARD, at, completed, engine, eventually, total};
 
@@ -151,6 +151,39 @@ fn a_query_that_is_over_takes_no_more_from_a_context() {
     context.drain();
     context.wait();
     assert_eq!(*refused.lock().unwrap(), [3]);
+}
+
+/// A shared source waits for its subscriber, that for a context, and the context for the source.
+#[test]
+fn a_circle_through_a_shared_source_goes_on() {
+    for (workers, keyed) in [(1, false), (1, true), (2, false), (2, true), (4, false), (4, true)] {
+        let engine = Engine::builder().workers(workers).inbox_capacity(1).batch(4).build().unwrap();
+        let (input, shared) = engine.shared_push_source("again", |_: &u64| at(0));
+        let shared = shared.lag_limit(2).open().unwrap();
+        let done = Arc::new(Mutex::new(0_u64));
+        let (again, count) = (input.clone(), done.clone());
+        let handlers = Handlers::new().on(
+            |n: &u64| Some(n),
+            move |(): &mut (), n, cx| {
+                *count.lock().unwrap() += 1;
+                (0..3).filter(|_| *n > 0).for_each(|_| cx.enqueue_to(&again, n - 1).unwrap());
+            },
+        );
+        let context = engine.context("again").capacity(1).start(handlers, ());
+        let query = Query::new("in a circle");
+        if keyed {
+            let key = shared.key_by(|_| ()).at(());
+            query.subscribe(&key).when_lagging(Lag::Wait).to_context(&context);
+        } else {
+            query.subscribe(&shared).when_lagging(Lag::Wait).to_context(&context);
+        }
+        let handle = engine.submit(query).unwrap();
+        shared.start();
+        input.push(7).unwrap();
+        let expected: u64 = (0..=7).map(|depth| 3_u64.pow(depth)).sum();
+        eventually("all have gone round", || *done.lock().unwrap() == expected);
+        assert_eq!(handle.status(), Status::Running);
+    }
 }
 
 /// A query feeds a context, which feeds the query: all inboxes are tiny, and each event becomes several. Half

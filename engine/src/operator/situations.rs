@@ -307,9 +307,7 @@ where
     fn push(&self, run: &mut RunOf<E, K, R, N, A>, cx: &mut Cx, time: Timestamp) {
         let Run { room, next, acts, program, .. } = run;
         cx.counters.given_up += std::mem::take(&mut room.dropped.count);
-        if room.dropped.fails.is_some()
-            && let Some(why) = room.dropped.fails.take()
-        {
+        if let Some(why) = room.dropped.fails.take() {
             cx.fail(self.op, Some(time), &*why);
         }
         R::report(program, &mut room.said_by, |event| self.next.event(next, cx, event));

@@ -95,6 +95,7 @@ impl<E> Program<E> {
         let Lives { store, open, .. } = lives;
         let mut quick = Quick { program: self, store, room, at: NIL, value: Some(value), time };
         for step in steps {
+            // The queue's own iterator was a call, and a sixth of the time (*measured*).
             let (older, newer) = open[usize::from(step.span)].as_mut_slices();
             for life in older {
                 quick.offer(step, life);

@@ -46,37 +46,30 @@ impl<T> Lagging<T> {
         self.count.fetch_sub(1, Ordering::Release) == 1
     }
 
-    /// `source` is about to wait for these `readers`, and for the subscribers to a key that are full. Where that
-    /// closes a circle, the one waited for may be further behind, and the source does not wait for it. What was noted
-    /// down, to be [cleared](Self::clear).
-    pub(super) fn note(&self, source: Node, readers: Vec<Arc<Reader>>) -> Vec<Node> {
+    /// `source` is about to wait for these `readers`, and for the subscribers to a key that are full. What was noted
+    /// down, to be [cleared](Self::clear). `None`: a circle would close, and the one waited for may be further behind
+    /// now: there may be room, or not yet enough.
+    pub(super) fn note(&self, source: Node, readers: Vec<Arc<Reader>>) -> Option<Vec<Node>> {
         let mut noted = Vec::new();
-        for reader in readers {
-            enter(source, reader, &mut noted);
-        }
         let seats = self.seats.lock().clone();
-        for seat in seats {
-            if !enter(source, seat.reader().clone(), &mut noted) {
-                seat.has_room_again();
+        let of_seats = seats.iter().map(|seat| seat.reader().clone());
+        for reader in readers.into_iter().chain(of_seats) {
+            let Some(node) = reader.node() else { continue };
+            let door: Arc<dyn Door> = reader;
+            if !Waits::get().enter(source, &door) {
+                Self::clear(source, noted);
+                seats.iter().for_each(|seat| seat.has_room_again());
+                return None;
             }
+            noted.push(node);
         }
-        noted
+        Some(noted)
     }
 
     /// Of what was `noted` down, `source` waits for nothing any more.
     pub(super) fn clear(source: Node, noted: Vec<Node>) {
         noted.into_iter().for_each(|reader| Waits::get().leave_one(source, reader));
     }
-}
-
-fn enter(source: Node, reader: Arc<Reader>, noted: &mut Vec<Node>) -> bool {
-    let Some(node) = reader.node() else { return true };
-    let door: Arc<dyn Door> = reader;
-    let waits = Waits::get().enter(source, &door);
-    if waits {
-        noted.push(node);
-    }
-    waits
 }
 
 impl Door for Reader {

@@ -341,11 +341,16 @@ impl<T: Send + Sync + 'static> Log<T> {
     /// Says for whom the source is about to wait. What was noted down.
     fn note_waits(&self) -> Vec<Node> {
         let Some(node) = self.node() else { return Vec::new() };
-        let tail = self.tail.lock();
-        let lagging = tail.places.iter().flatten().filter(|place| self.is_full(&tail, place));
-        let readers = lagging.map(|place| place.reader.clone()).collect();
-        drop(tail);
-        self.lagging.note(node, readers)
+        loop {
+            let tail = self.tail.lock();
+            let lagging = tail.places.iter().flatten().filter(|place| self.is_full(&tail, place));
+            let readers = lagging.map(|place| place.reader.clone()).collect();
+            drop(tail);
+            // Each circle doubles somebody's limit, so this ends.
+            if let Some(noted) = self.lagging.note(node, readers) {
+                return noted;
+            }
+        }
     }
 
     /// Whether the source waits for this subscriber.
